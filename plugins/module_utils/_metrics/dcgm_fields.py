@@ -22,7 +22,7 @@ import typing as t
 
 OperatorLine = tuple[int, int]
 
-OLDEST: OperatorLine = (25, 10)
+OLDEST_LINE: OperatorLine = (25, 10)
 _V26_3: OperatorLine = (26, 3)
 
 _EXPORTERS_OWN = ("CLOCK_EVENTS_COUNT", "GPU_HEALTH_STATUS", "P2P_STATUS", "XID_ERRORS_COUNT")

@@ -8,7 +8,7 @@ import re
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import error_alerts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Thresholds
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST_LINE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.catalogue import XIDS
 
 
@@ -34,5 +34,5 @@ def test_errors_of_hardware_are_told_during_maintenance_too() -> None:
 
 
 def test_what_the_driver_asks_for_is_read_by_exporters_of_v26_3_and_later() -> None:
-    late = {alert.name: alert.since for alert in error_alerts.of_errors() if alert.since != OLDEST}
-    assert late == {"GpuRecoveryAction": (26, 3)} and OLDEST == (25, 10)
+    late = {alert.name: alert.since for alert in error_alerts.of_errors() if alert.since != OLDEST_LINE}
+    assert late == {"GpuRecoveryAction": (26, 3)} and OLDEST_LINE == (25, 10)
