@@ -52,7 +52,7 @@ class Alert:
     remedy: str
     is_silent_in_maintenance: bool = True
     keeps_firing: str = ""
-    since: dcgm_fields.OperatorLine = dcgm_fields.OLDEST
+    since: dcgm_fields.OperatorLine = dcgm_fields.OLDEST_LINE
     needs: tuple[str, ...] = ()
 
     @property

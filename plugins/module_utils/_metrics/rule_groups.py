@@ -25,7 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
     Thresholds,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import mentioned
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST, OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST_LINE, OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -58,7 +58,7 @@ def chosen(limits: Thresholds, off: t.Collection[str], line: OperatorLine | None
     unknown = sorted(set(off) - set(NAMES))
     if unknown:
         raise GpuOpsError(f"There is no alert {first_few(unknown)}. Choose from {', '.join(NAMES)}.", reason="Invalid")
-    return [each for each in alerts(limits) if each.name not in off and (line or OLDEST) >= each.since]
+    return [each for each in alerts(limits) if each.name not in off and (line or OLDEST_LINE) >= each.since]
 
 
 def fields_of(on: t.Iterable[Alert]) -> frozenset[str]:
