@@ -276,7 +276,9 @@ options:
   allow_disruption:
     description:
       - Allow a change that interrupts running GPU pods, or the deletion of the ClusterPolicy while pods use GPUs.
-      - Only changes on nodes with GPU pods need it.
+      - Only changes on nodes with GPU pods need it. A change that starts the MIG managers again needs it only if one of
+        these nodes has the label C(nvidia.com/mig.config) and its layout is not in place, because its manager then
+        divides the GPUs without a drain.
     type: bool
     default: false
   toolkit_rollout:

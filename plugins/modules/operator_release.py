@@ -107,7 +107,9 @@ options:
     type: bool
     default: false
   allow_disruption:
-    description: Allow changes that replace driver pods while pods use GPUs.
+    description:
+      - Allow changes that replace driver pods or restart container runtimes while pods use GPUs, or that let MIG
+        managers divide these GPUs.
     type: bool
     default: false
   assume_held:

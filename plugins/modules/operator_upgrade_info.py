@@ -18,7 +18,8 @@ description:
   - An unknown step, a jump over a release, and a change that this cluster is not ready for are failures among the
     findings. The module itself fails only if it cannot find out.
   - Also checks the operator's memory limit on a large fleet, fields of the ClusterPolicy that the new operator lacks,
-    and unfinished driver upgrades.
+    and unfinished driver upgrades. It warns of nodes whose MIG layout was never applied, because an upgrade starts the
+    MIG managers again.
   - If the new operator asks for a driver's image by another name, as on Red Hat Enterprise Linux, the module asks the
     registry whether that image exists.
   - It only reads.

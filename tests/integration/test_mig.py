@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import mig_config
 
 from lab.cluster import Lab, Options, faults
 from lab.cluster.proxy import before, unavailable
-from tests.support.ansible import ROOT, Playbook, kill_all, on
+from tests.support.ansible import ROOT, Playbook, Run, kill_all, on
 from tests.support.labs import running_lab
 
 pytestmark = pytest.mark.slow("nodes are drained, divided and proved")
@@ -152,6 +152,66 @@ def test_a_first_publication_divides_no_gpu_that_a_pod_uses(fleet: Lab, divided:
     assert offered(fleet, H100) == {"nvidia.com/mig-3g.40gb": "8"} and is_in_service(fleet, H100)
     assert configure(fleet, layout="all-disabled").said == ""
     assert divided.module("gpuops.nvidia.mig_layout", state="absent").status == 0
+
+
+def test_a_change_that_starts_the_managers_asks_where_a_layout_failed(fleet: Lab, divided: Playbook) -> None:
+    """A manager that starts again tries once more. Where its last run was successful, it does nothing."""
+    with training(fleet), restored_managers(fleet):
+        assert set_manager(divided, "first").status == 0, "Nothing is asked while all layouts are in place."
+        fleet.kubectl("label", "node", H100, f"{CONFIG}=all-1g.10gb", "--overwrite")
+        wait_for(lambda: node(fleet, H100)["metadata"]["labels"].get(STATE) == "failed")
+        before = managers(fleet)
+        for flags in (["--check"], []):
+            refused = set_manager(divided, "second", *flags)
+            assert refused.status == 2 and "allow_disruption" in refused.output, refused.output
+            assert f"divide the GPUs of {H100} (all-1g.10gb, state failed)" in refused.output, refused.output
+            assert "1 GPU pod (default/train-" in refused.output, refused.output
+        assert managers(fleet) == before, "Nothing has changed."
+        predicted = set_manager(divided, "second", "--check", allow_disruption=True)
+        assert predicted.status == 0 and f"{H100} (all-1g.10gb, state failed)" in predicted.output, predicted.output
+        assert managers(fleet) == before
+        assert set_manager(divided, "second", allow_disruption=True).status == 0
+        wait_for(lambda: managers(fleet).pods.isdisjoint(before.pods))
+    assert configure(fleet, layout="all-disabled").said == "" and is_in_service(fleet, H100)
+
+
+def set_manager(ansible: Playbook, value: str, *flags: str, **options: t.Any) -> Run:
+    """Give all MIG managers a variable."""
+    given = {"mig_manager": {"env": [{"name": "OF_A_TEST", "value": value}]}, "wait": False, **options}
+    command = ["ansible", "localhost", "--module-name", "gpuops.nvidia.clusterpolicy", "--args", json.dumps(given)]
+    return Playbook.finish(ansible.command([*command, *flags]), 120)
+
+
+class Managers(t.NamedTuple):
+    """What the ClusterPolicy says about the MIG managers, and the UIDs of their pods."""
+
+    env: str
+    pods: frozenset[str]
+
+
+def managers(lab: Lab) -> Managers:
+    env = lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[0].spec.migManager.env}")
+    listed = (
+        "--namespace=gpu-operator",
+        "--selector=app=nvidia-mig-manager",
+        "--output=jsonpath={.items[*].metadata.uid}",
+    )
+    return Managers(env, frozenset(lab.kubectl("get", "pods", *listed).split()))
+
+
+@contextlib.contextmanager
+def restored_managers(lab: Lab) -> t.Iterator[None]:
+    """Take the variables of the MIG managers back after a block, and wait for them."""
+    try:
+        yield
+    finally:
+        back = {"spec": {"migManager": {"env": None}}}
+        lab.kubectl("patch", "clusterpolicy", "cluster-policy", "--type=merge", f"--patch={json.dumps(back)}")
+        rollout = ("--namespace=gpu-operator", "rollout", "status", "daemonset/nvidia-mig-manager", "--timeout=60s")
+        wait_for(
+            lambda: "OF_A_TEST" not in lab.kubectl("--namespace=gpu-operator", "get", "daemonsets", "--output=yaml")
+        )
+        lab.kubectl(*rollout)
 
 
 @contextlib.contextmanager

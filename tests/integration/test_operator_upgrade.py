@@ -136,6 +136,27 @@ def test_without_the_permission_to_interrupt_gpu_pods_nothing_is_begun(
     assert not list(Path(wanted["operator_upgrade_snapshot_folder"]).glob("*.json"))
 
 
+@pytest.mark.wide
+def test_an_upgrade_divides_no_gpu_that_a_pod_uses(lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]) -> None:
+    """Each upgrade starts the MIG managers again, and they try once more what failed before."""
+    name = JOB["spec"]["nodeName"]
+    state = ("get", "node", name, r"--output=jsonpath={.metadata.labels.nvidia\.com/mig\.config\.state}")
+    lab.kubectl("label", "node", name, "nvidia.com/mig.config=all-1g.10gb", "--overwrite")
+    try:
+        waits.sees(lambda: lab.kubectl(*state) == "failed", 60)
+        accepted = {**wanted, "operator_upgrade_accept": ["not_ready"]}
+        for flags in (["--check"], []):
+            run = ansible.run(UPGRADE, *flags, **accepted)
+            assert run.status == 2 and run.changed == 0, run.output
+            assert f"divide the GPUs of {name} (all-1g.10gb, state failed)" in run.message, run.message
+            assert f"1 GPU pod (default/training) on 1 node ({name})" in run.message, run.message
+        assert "warning mig_layouts" in run.output, run.output
+        assert operator_image(lab).endswith(OLD) and held(lab) == []
+    finally:
+        lab.kubectl("delete", "pod", "training", "--force", "--grace-period=0")
+        succeeded(ansible.module("gpuops.nvidia.mig_config", layout="all-disabled", nodes=[name], timeout=60))
+
+
 @pytest.mark.deep
 def test_a_failed_upgrade_goes_back_and_says_what_it_put_back(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]

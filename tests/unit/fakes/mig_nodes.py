@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Seen, Settings, Track
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
 
 from tests.unit.fakes.stack import Json, node

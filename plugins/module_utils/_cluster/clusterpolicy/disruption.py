@@ -7,8 +7,8 @@
 """Which changes of a ClusterPolicy interrupt GPU workloads. Pure.
 
 Source: ``controllers/object_controls.go`` of the GPU Operator v25.10.1, v26.3.3 and v26.7.0 (what becomes part of the
-template of the driver's and the toolkit's pods), ``internal/config/driver_config_digest.go`` of v26.7.0 (what makes the
-driver reload), and its upgrade library (what an upgrade evicts).
+template of the pods of the driver, the toolkit and the MIG manager), ``internal/config/driver_config_digest.go`` of
+v26.7.0 (what makes the driver reload), and its upgrade library (what an upgrade evicts).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ IN_PLACE: Version = operator_lines.first_with("restarts_in_place")
 EVICTS = "the operator evicts GPU pods and replaces the driver, node by node"
 REMOVES_DRIVER = "the operator removes the driver from under GPU pods"
 RESTARTS_RUNTIME = "the toolkit reconfigures and restarts the container runtime of each node"
+STARTS_MANAGERS = "the MIG managers start again, and divide GPUs whose layout was never applied"
+"""It concerns few nodes. Which, only the cluster tells: see ``mig_managers.py``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Interruption:
     """A field whose new value interrupts GPU workloads on the nodes that run ``operand``.
 
     ``driver`` is the NVIDIADriver that has the field, if it is none of the ClusterPolicy. It concerns its own nodes.
+    ``nodes`` are the nodes that it concerns, if it is not each that runs the operand.
     """
 
     field: str
@@ -43,14 +46,16 @@ class Interruption:
     effect: str
     operand: str = operands.DRIVER.name
     driver: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
     """The operator's version now, and when it acts on the change. None is unknown, and counts as an old one.
 
-    ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off, and
-    ``toolkit_outdated`` whether the toolkit's do, as with ``OnDelete``.
+    ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off.
+    ``toolkit_outdated`` and ``managers_outdated`` say whether pods of the toolkit and of the MIG manager do, as with
+    ``OnDelete``.
     ``images`` are the operator's images now and then, if both are known. They count where a version is unknown.
     """
 
@@ -58,6 +63,7 @@ class Operator:
     acting: Version | None = None
     outdated: bool = False
     toolkit_outdated: bool = False
+    managers_outdated: bool = False
     images: tuple[str, str] | None = None
 
 
@@ -73,7 +79,8 @@ def line(text: str | None) -> Version | None:
 def changes(before: Json, after: Json, operator: Operator) -> list[Interruption]:
     """Return what in the change from one whole spec to the other interrupts GPU workloads."""
     toolkit = of_toolkit(before, after, operator.toolkit_outdated)
-    return [*_of_driver(before, after, operator), *toolkit, *_of_workload(before, after)]
+    driver, managers = _of_driver(before, after, operator), _of_managers(before, after, operator)
+    return [*driver, *toolkit, *_of_workload(before, after), *managers]
 
 
 # The driver
@@ -117,13 +124,13 @@ def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
             yield _change(before, after, field, EVICTS)
 
 
-def of_version(operator: Operator) -> Changes:
-    """Yield the operator's own new version, if it renders new pods for the driver."""
+def of_version(operator: Operator, effect: str = EVICTS, operand: str = operands.DRIVER.name) -> Changes:
+    """Yield the operator's own new version, if it renders new pods for an operand."""
     if operator.running and operator.acting:
         if operator.running != operator.acting:
-            yield Interruption("operator", _line(operator.running), _line(operator.acting), EVICTS)
+            yield Interruption("operator", _line(operator.running), _line(operator.acting), effect, operand)
     elif operator.images and operator.images[0] != operator.images[1]:
-        yield Interruption("operator image", *operator.images, EVICTS)
+        yield Interruption("operator image", *operator.images, effect, operand)
 
 
 def _line(found: Version) -> str:
@@ -167,8 +174,55 @@ def _of_toolkit(before: Json, after: Json, outdated: bool) -> Changes:
 
 
 def _waits(spec: Json) -> bool:
-    """Return whether pods of the toolkit are replaced only when somebody deletes them."""
+    """Return whether pods of all operands are replaced only when somebody deletes them."""
     return (spec.get("daemonsets") or {}).get("updateStrategy") == "OnDelete"
+
+
+# The MIG managers, which apply the layout of their node when they start
+
+
+_IN_MANAGER_PODS = (
+    "migManager",
+    *(f"validator.{field}" for field in ("repository", "image", "version", *PULL, "resources", "toolkit.env")),
+    *("daemonsets", "hostPaths.rootFS", "hostPaths.driverInstallDir"),
+    *("cdi.enabled", "cdi.nriPluginEnabled", "operator.runtimeClass"),
+)
+"""What the template of their pods contains: the validator is their init container, its resources from v26.7 on."""
+
+_NOT_IN_MANAGER_PODS = ("migManager.enabled", "migManager.config.default", *_NOT_IN_THE_TEMPLATE)
+_LABELS_OF_THE_OPERATOR = ("daemonsets.labels.app", "daemonsets.labels.app.kubernetes.io/part-of")
+_MANAGER_BLOCKS = ("migManager", "validator", "daemonsets", "hostPaths", "cdi", "operator")
+
+
+def _of_managers(before: Json, after: Json, operator: Operator) -> Changes:
+    """Yield what starts the MIG managers. With ``OnDelete``, that is their first installation only."""
+    managers = STARTS_MANAGERS, operands.MIG_MANAGER.name
+    if not _is_on(after, "migManager"):
+        return
+    if not _is_on(before, "migManager"):
+        yield _change(before, after, "migManager.enabled", *managers)
+    elif not _waits(after):
+        yield from of_version(operator, *managers)
+        fields = filter(_is_in_manager_pods, differing(before, after, _MANAGER_BLOCKS))
+        for field in (*fields, *_of_cdi_hook(before, after)):
+            yield _change(before, after, field, *managers)
+        if operator.managers_outdated and _waits(before):
+            yield _change(before, after, "daemonsets.updateStrategy", *managers)
+
+
+def _is_in_manager_pods(field: str) -> bool:
+    if starts_with(field, _NOT_IN_MANAGER_PODS) or field in _LABELS_OF_THE_OPERATOR:
+        return False
+    return starts_with(field, _IN_MANAGER_PODS)
+
+
+def _of_cdi_hook(before: Json, after: Json) -> t.Iterator[str]:
+    """Yield what moves the toolkit's program for CDI, whose path the managers get. Without CDI, they get none."""
+    if _is_on(before, "cdi") and _is_on(after, "cdi"):
+        if _is_on(before, "toolkit") != _is_on(after, "toolkit"):
+            yield "toolkit.enabled"
+        elif _is_on(after, "toolkit"):
+            yield from (field for field in differing(before, after, ["toolkit"]) if field == "toolkit.installDir")
 
 
 # Virtual machines

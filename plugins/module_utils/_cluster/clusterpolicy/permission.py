@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import METADATA_ONLY, Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption, mig_managers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask_field
@@ -69,7 +69,8 @@ def _described(change: disruption.Interruption) -> Json:
     """Return a change as a result shows it: the values of variables and arguments are nobody's business."""
     fields = dataclasses.asdict(change)
     fields |= {side: mask_field(change.field, fields[side]) for side in ("before", "after")}
-    return fields if change.driver else {key: value for key, value in fields.items() if key != "driver"}
+    hidden = ("nodes",) if change.driver else ("driver", "nodes")
+    return {key: value for key, value in fields.items() if key not in hidden}
 
 
 def _number(count: int, noun: str) -> str:
@@ -98,18 +99,22 @@ def disruption_of(
     keep their driver.
     """
 
+    before = (existing or {}).get("spec") or {}
+
     def changes(operator: disruption.Operator) -> list[disruption.Interruption]:
-        before = (existing or {}).get("spec") or {}
         found = disruption.changes(before, after, operator) if existing else []
         return [*found, *(change for change in more(operator) if change not in found)]
 
     is_new_operator = existing is not None and bool(disruption.line(acting) or image)
-    if not (is_new_operator or changes(disruption.Operator(outdated=True, toolkit_outdated=True))):
+    if not (is_new_operator or changes(_ALL_OUTDATED)):
         return Disruption()
     found = changes(_operator(cluster, namespace, acting, image))
     if assume_held and cluster.check_mode:
         found = [change for change in found if change.effect != disruption.EVICTS]
-    return _on_nodes(cluster, namespace, found) if found else Disruption()
+    return _on_nodes(cluster, namespace, found, (before, after)) if found else Disruption()
+
+
+_ALL_OUTDATED = disruption.Operator(outdated=True, toolkit_outdated=True, managers_outdated=True)
 
 
 def permit(found: Disruption, allowed: bool, check_mode: bool, warns: bool = False) -> str:
@@ -125,6 +130,14 @@ def permit(found: Disruption, allowed: bool, check_mode: bool, warns: bool = Fal
     reason: Reason = "Forbidden" if found.pods is None else "Disruption"
     message = f"{found.message()} {first}, or {ALLOW}."
     return _check_refusal.refuse(GpuOpsError(message, reason=reason, disruption=found.as_result()), warns)
+
+
+def permit_managers(cluster: Cluster, namespace: str, existing: Json, after: Json, allowed: bool) -> None:
+    """Raise if MIG managers would divide GPUs in use now that updates go on: what was seen before them is old."""
+    before = existing.get("spec") or {}
+    found = disruption.changes(before, after, _operator(cluster, namespace, None, None))
+    starting = [change for change in found if change.operand == operands.MIG_MANAGER.name]
+    permit(_on_nodes(cluster, namespace, starting, (before, after)) if starting else Disruption(), allowed, False)
 
 
 def permit_removal(running: list[pods.GpuPod] | None, allowed: bool) -> None:
@@ -159,6 +172,7 @@ def _operator(cluster: Cluster, namespace: str, acting: str | None, image: str |
         acting=disruption.line(acting) or _version_of_image(image) or (running if is_same else None),
         outdated=operands.DRIVER.name in waiting,
         toolkit_outdated=operands.TOOLKIT.name in waiting,
+        managers_outdated=operands.MIG_MANAGER.name in waiting,
         images=(running_image, image) if running_image and image else None,
     )
 
@@ -205,31 +219,39 @@ def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | No
         return None
 
 
-def _on_nodes(cluster: Cluster, namespace: str, changes: list[disruption.Interruption]) -> Disruption:
+def _on_nodes(
+    cluster: Cluster, namespace: str, found: list[disruption.Interruption], specs: tuple[Json, Json]
+) -> Disruption:
     """Return the GPU pods on nodes that the changes concern, and of the changes those that concern such a node.
 
-    Without such pods, and if this user may not list pods, all changes count.
+    Without such pods, and if this user may not list pods, all changes count. Those that start the MIG managers count
+    only with nodes that these would divide.
     """
     running = running_gpu_pods(cluster, namespace)
-    if not running:
+    used = None if running is None else {pod.node for pod in running}
+    changes = mig_managers.narrowed(cluster, namespace, specs, found, used)
+    if not changes:
+        return Disruption()
+    if not used:
         return Disruption(tuple(changes), None if running is None else ())
     listed = cluster.ask("GET", namespaced("v1", None, "nodes"), {"resourceVersion": "0"}, accept=METADATA_ONLY)
-    used = {pod.node for pod in running}
     labels = {objects.name_of(node): objects.labels_of(node) for node in listed.get("items") or []}
     concerned = {
-        node: [change for change in changes if concerns(change, labels[node])] for node in used & labels.keys()
+        node: [change for change in changes if concerns(change, node, labels[node])] for node in used & labels.keys()
     }
     interrupting = [change for change in changes if any(change in own for own in concerned.values())]
-    found = tuple(pod for pod in running if concerned.get(pod.node))
-    return Disruption(tuple(interrupting or changes), found)
+    interrupted = tuple(pod for pod in running or () if concerned.get(pod.node))
+    return Disruption(tuple(interrupting or changes), interrupted)
 
 
-def concerns(change: disruption.Interruption, labels: t.Mapping[str, str]) -> bool:
+def concerns(change: disruption.Interruption, node: str, labels: t.Mapping[str, str]) -> bool:
     """Return whether a node runs the operand that changes, and whether an upgrade would touch the node.
 
     The operator labels nodes with the NVIDIADriver that they belong to from v26.7 on.
     """
     if change.driver and labels.get(names.DRIVER_OWNER, change.driver) != change.driver:
+        return False
+    if change.nodes and node not in change.nodes:
         return False
     deployed = labels.get(names.DEPLOY_PREFIX + change.operand, "false")
     if change.effect == disruption.EVICTS and labels.get(names.UPGRADE_SKIP) == "true":

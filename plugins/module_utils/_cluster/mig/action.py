@@ -13,7 +13,7 @@ import math
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import (
     GPUS_NOTE,
     PRODUCT_NOTE,
     Sight,

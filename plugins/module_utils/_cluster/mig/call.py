@@ -23,12 +23,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import mig_plan, mig_result, repair
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Settings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutRequest, request_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_change import MigChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan, Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_result import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Catalog
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.targets import of_others, targets
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name

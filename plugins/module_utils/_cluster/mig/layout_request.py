@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     NodeRolloutRequest,
     rollout_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import selector_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError

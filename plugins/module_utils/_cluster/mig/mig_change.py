@@ -37,7 +37,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_result import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError

@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import layouts, offer
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import layouts, offer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted

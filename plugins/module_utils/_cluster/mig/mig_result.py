@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import HeldRow
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import DUE, NodePlan, Todo
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

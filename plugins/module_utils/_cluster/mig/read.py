@@ -13,8 +13,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutRequest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import Stack
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Catalog, text_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import last_write, name_of
@@ -87,11 +87,11 @@ class Reader:
         found: dict[str, str | None] = {}
         if not custom:
             selector = f"{names.COMPONENT}={names.MIG_MANAGER_APP}"
-            found = {name_of(item): _text(item) for item in self._cluster.pages(path, labelSelector=selector)}
+            found = {name_of(item): text_of(item) for item in self._cluster.pages(path, labelSelector=selector)}
         common = custom or names.MIG_LAYOUTS
         shared = self._cluster.get(f"{path}/{common}")
         edited = last_write(shared, "data") if custom and shared else 0.0
-        return Catalog(found | ({common: _text(shared)} if shared else {}), custom, edited)
+        return Catalog(found | ({common: text_of(shared)} if shared else {}), custom, edited)
 
     def missing_map(self) -> str:
         """Return the ConfigMap that the ClusterPolicy names if the MIG manager does not use it yet."""
@@ -129,10 +129,6 @@ class Reader:
             return ""
         lines = [line for log in logs for line in log.splitlines() if "rror" in line]
         return one_line(lines[-1])[-300:] if lines else ""
-
-
-def _text(item: Json) -> str | None:
-    return (item.get("data") or {}).get(LAYOUTS_KEY)
 
 
 def _status(row: t.Mapping[str, t.Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutWish
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_PRODUCT, MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
     is_gpu_node,

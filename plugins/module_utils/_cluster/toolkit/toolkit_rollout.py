@@ -25,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     disruption,
     handover,
     paused_updates,
+    permission,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.apply import Made, Stage, Warn, Write
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.prediction import Apply
@@ -90,7 +91,12 @@ def _stage(
     if obstacle:
         warn(f"Kubernetes replaces the toolkit's pods one after the other, without a proof between them: {obstacle}.")
         return None
-    return ToolkitRollout(scene, rollout, (timeout_s, min(OBEYS_S, request.timeout_s)), apply, fields, warn)
+    existing, allowed = apply.existing, request.allows_disruption
+    permit = functools.partial(
+        permission.permit_managers, cluster, request.namespace, existing, predicted["spec"], allowed
+    )
+    patience_s = (timeout_s, min(OBEYS_S, request.timeout_s))
+    return ToolkitRollout(scene, rollout, patience_s, apply, fields, warn, permit)
 
 
 def _obstacle(scene: RunningToolkit, apply: Apply, waits: bool) -> str:
@@ -186,10 +192,14 @@ class ToolkitRollout:
         apply: Apply,
         fields: list[str],
         warn: Warn,
+        permit_rest: t.Callable[[], None],
     ) -> None:
-        """Plan the rollout. ``patience_s`` is how long a node, and the operator, may take."""
+        """Plan the rollout. ``patience_s`` is how long a node, and the operator, may take.
+
+        ``permit_rest`` raises if the operands that are replaced at the end must not be.
+        """
         self._scene, self._rollout, (self._timeout_s, self._obeys_s) = scene, rollout, patience_s
-        self._apply, self._fields, self._warn = apply, fields, warn
+        self._apply, self._fields, self._warn, self._permit_rest = apply, fields, warn, permit_rest
         self._waited_before = paused_updates.waits((apply.existing or {}).get("spec") or {})
         self._is_new = any(field != paused_updates.FIELD for field in fields)
         """Whether the DaemonSet changes, rather than pods that wait for a change of before."""
@@ -263,6 +273,8 @@ class ToolkitRollout:
             if is_written:
                 self._await_operator()
             finished = self._roll_out()
+            if finished:
+                self._permit_rest()
         except GpuOpsError as e:
             raise GpuOpsError(e.msg, **{**e.details, **self._so_far(is_written)}) from e
         except KeyboardInterrupt as e:

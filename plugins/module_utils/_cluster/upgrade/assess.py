@@ -18,7 +18,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.relea
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import blockers, renamed, transitions
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import (
+    blockers,
+    renamed,
+    transitions,
+    unapplied_layouts,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import UpgradeView
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import STEPS
@@ -36,7 +41,11 @@ def info(cluster: Cluster, options: Options) -> Json:
     installed = installed_release(cluster, options["release_name"], options["release_namespace"])
     sight = _look(cluster, options, installed)
     jump = transitions.jump(records, sight.before, sight.after)
-    seen = [*blockers.findings(sight, jump, records), *renamed.findings(cluster, sight, options)]
+    seen = [
+        *blockers.findings(sight, jump, records),
+        *renamed.findings(cluster, sight, options),
+        *unapplied_layouts.findings(cluster, sight, options["release_namespace"]),
+    ]
     found = blockers.accepted(seen, options["accept"], options["force"])
     return {
         "installed": {"app_version": installed.app_version, "chart_version": installed.chart_version},

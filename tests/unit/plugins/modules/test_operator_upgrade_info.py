@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import POLICIES, FakeApi
+from tests.unit.fakes.api import NODES, POLICIES, FakeApi
 from tests.unit.fakes.upgrades.upgrading import SECRETS, install, release
 
 
@@ -48,6 +48,13 @@ def test_failures_come_first_and_can_be_accepted(look: t.Callable) -> None:
     assert [item["level"] for item in found["findings"]] == ["failure"] and found["summary"]["failures"] == 1
     assert look(values=values, accept=["kata-manager-ignored"]).result["summary"]["failures"] == 0
     assert look(values=values, force=True).result["summary"] == {"failures": 0, "warnings": 1, "ok": 0}
+
+
+def test_nodes_that_the_mig_managers_would_divide_are_a_warning(api: FakeApi, look: t.Callable) -> None:
+    labels = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "failed"}
+    api.lists[NODES][0]["metadata"]["labels"] |= labels
+    [found] = look().result["findings"]
+    assert (found["check"], found["level"], found["nodes"]) == ("mig_layouts", "warning", ["gpu-0000"])
 
 
 def test_without_a_release_there_is_nothing_to_upgrade(api: FakeApi, look: t.Callable) -> None:

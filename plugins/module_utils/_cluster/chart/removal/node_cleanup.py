@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     marks,
     rollout_notes,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE, PRODUCT_NOTE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import GPUS_NOTE, PRODUCT_NOTE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import taints
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, own_label
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -28,7 +28,6 @@ Action = t.Literal["replace", "restart", "remove", "nothing"]
 AT_ONCE = (
     "the operator replaces the driver at once on all nodes that change their NVIDIADriver, without evicting GPU pods"
 )
-_TOOLKIT = operands.TOOLKIT.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +137,8 @@ class _SourceChanges:
     def _of_policy(self) -> tuple[tuple[Interruption, ...], tuple[str, ...]]:
         # With autoUpgrade off, this module replaces the pods in the operator's place.
         before, after = _upgrading(self._before.policy), _upgrading(self._after.policy)
-        changes = [item for item in disruption.changes(before, after, self._operator) if item.operand != _TOOLKIT]
+        found = disruption.changes(before, after, self._operator)
+        changes = [item for item in found if item.operand == operands.DRIVER.name]
         fields = tuple(disruption.differing(before, after, ("driver", *operands.SIBLINGS)))
         return tuple(changes), tuple(field for field in fields if _restarts(field.removeprefix("driver.")))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Source
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import hosts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import hosts, unapplied
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, Layouts
@@ -106,7 +106,7 @@ def refuse_broken(all_hosts: t.Sequence[Host], before: Sources, after: t.Callabl
             then = after(host).get(host.layout)
             if then is None:
                 gone.append(f"{host.name} ({host.layout})")
-            elif parted.resolve(now, host.gpus(now)) != parted.resolve(then, host.gpus(then)):
+            elif not unapplied.is_same(host, now, then):
                 other.append(f"{host.name} ({host.layout})")
     if gone or other:
         verb, names = ("would take away", gone) if gone else ("would change", other)

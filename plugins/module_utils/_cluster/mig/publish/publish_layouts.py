@@ -15,14 +15,14 @@ import typing as t
 from ansible.module_utils.common.yaml import yaml_dump
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import (
-    book,
-    hosts,
-    unattended,
-    wishes,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import book, unattended, wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import hosts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import (
+    LAYOUTS_KEY,
+    Catalog,
+    text_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_LAYOUTS, MIG_NODE_LAYOUTS
@@ -63,7 +63,7 @@ class _Publication:
         self._maps = {name_of(item): item for item in cluster.list(self._path("")) or []}
         self._hosts = hosts.hosts(observe.NodeReader(cluster).read())
         self._refuse_foreign()
-        texts = {name: (item.get("data") or {}).get(LAYOUTS_KEY) for name, item in self._maps.items()}
+        texts = {name: text_of(item) for name, item in self._maps.items()}
         self._before = Catalog(texts, configmap_reference.MIG_REFERENCE.of(self._policy).get("name", ""))
         self._own = Catalog(texts)
         self._concerned: list[Host] = []
@@ -96,7 +96,7 @@ class _Publication:
 
     def _published(self) -> Layouts:
         """Return all layouts of our ConfigMap."""
-        text = ((self._maps.get(self._name) or {}).get("data") or {}).get(LAYOUTS_KEY)
+        text = self._text()
         return {} if text is None else Catalog({self._name: text}, self._name).of("").layouts
 
     def _declared(self) -> Layouts:
@@ -186,7 +186,7 @@ class _Publication:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, **marks}, "data": {LAYOUTS_KEY: text}}
 
     def _text(self) -> str | None:
-        return ((self._maps.get(self._name) or {}).get("data") or {}).get(LAYOUTS_KEY)
+        return text_of(self._maps.get(self._name))
 
     def _remove(self) -> Json:
         """Give the reference back, and delete the ConfigMap once nobody mounts it."""

@@ -6,24 +6,21 @@
 
 """Which nodes a publication changes although nobody drains them, and the refusal of that.
 
-Another ConfigMap in the ClusterPolicy lets the operator replace all MIG managers, and each applies the label of its
-node when it starts. If the last run for the label was successful, nothing is to be done. In every other case, it
-divides the GPUs, whoever uses them (NVIDIA/mig-parted v0.15.0, ``cmd/nvidia-mig-manager/main.go``). A layout that
-becomes valid only by an edit is applied at the manager's next start, whenever that is.
+Another ConfigMap in the ClusterPolicy lets the operator replace all MIG managers. A layout that becomes valid only by
+an edit is applied at the manager's next start, whenever that is.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.book import Sources
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import unapplied
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, Layouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Layouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
 
@@ -32,25 +29,15 @@ def concerned(
 ) -> list[Host]:
     """Return the nodes whose MIG manager changes the GPUs without being asked, now or at its next start.
 
-    ``restarts`` says whether all MIG managers start again.
+    ``restarts`` says whether all MIG managers start again. A layout that is in use keeps its meaning.
     """
     return [
         host
         for host in all_hosts
         if host.layout in after(host)
-        and Sight(host.node).state != "success"
         and (restarts or host.layout not in before(host.name).layouts)
-        and not _is_there(host, after(host)[host.layout])
+        and unapplied.divides(host, after(host)[host.layout])
     ]
-
-
-def _is_there(host: Host, entries: t.Sequence[LayoutEntry]) -> bool:
-    """Return whether a node offers its layout already, so that its MIG manager has nothing to do."""
-    sight, wanted = Sight(host.node), parted.resolve(entries, host.gpus(entries))
-    if not wanted or host.count is None or offer.unknown(sight, sight.strategy):
-        return False
-    offered = offer.offer(wanted, sight.strategy, host.count)
-    return not (offer.unlike(sight, wanted, sight.strategy, host.count) or offer.missing(sight, offered))
 
 
 def in_service(some: t.Sequence[Host], running: t.Sequence[GpuPod]) -> list[str]:
@@ -63,7 +50,7 @@ def refuse(some: t.Sequence[Host], running: t.Sequence[GpuPod]) -> None:
     """Raise an error if one of these nodes is in service."""
     named = set(in_service(some, running))
     if named:
-        which = [f"{host.name} ({host.layout}, state {Sight(host.node).state or 'unknown'})" for host in some]
+        which = list(map(unapplied.described, some))
         pods = [f"{pod.namespace}/{pod.name}" for pod in running if pod.node in named]
         used = f", which {first_few(pods)} use" if pods else ""
         raise GpuOpsError(

@@ -12,8 +12,8 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import hosts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import hosts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import selector_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, placement

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Operator
@@ -22,7 +24,15 @@ def spec(driver: Json | None = None, **blocks: Json) -> Json:
 
 
 def disrupts(before: Json, after: Json, operator: Operator) -> list[str]:
-    return [change.field for change in disruption.changes(before, after, operator)]
+    """Return the fields that interrupt workloads by the driver or by the toolkit."""
+    found = disruption.changes(before, after, operator)
+    return [change.field for change in found if change.operand != "mig-manager"]
+
+
+def starts(before: Json, after: Json, operator: Operator = NEW) -> list[str]:
+    """Return the fields that start the MIG managers again."""
+    found = disruption.changes(before, after, operator)
+    return [change.field for change in found if change.operand == "mig-manager"]
 
 
 @pytest.mark.parametrize(
@@ -185,14 +195,103 @@ def test_another_image_counts_where_a_version_is_unknown(operator: Operator, fie
     assert disrupts({}, {}, operator) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "fields"),
+    [
+        ({}, {"migManager": {"version": "v2"}}, ["migManager.version"]),
+        ({}, {"migManager": {"env": [{"name": "WITH_REBOOT", "value": "true"}]}}, ["migManager.env"]),
+        ({}, {"migManager": {"resources": {"limits": {"cpu": "1"}}}}, ["migManager.resources.limits.cpu"]),
+        ({}, {"migManager": {"imagePullPolicy": "Always"}}, ["migManager.imagePullPolicy"]),
+        ({}, {"migManager": {"imagePullSecrets": ["x"]}}, ["migManager.imagePullSecrets"]),
+        ({}, {"migManager": {"args": ["x"]}}, ["migManager.args"]),
+        ({}, {"migManager": {"hostNetwork": True}}, ["migManager.hostNetwork"]),
+        ({"migManager": {"config": {"name": "mine"}}}, {}, ["migManager.config.name"]),
+        ({}, {"migManager": {"gpuClientsConfig": {"name": "mine"}}}, ["migManager.gpuClientsConfig.name"]),
+        ({}, {"migManager": {"aFieldOfTomorrow": 1}}, ["migManager.aFieldOfTomorrow"]),
+        ({"migManager": {"enabled": False}}, {}, ["migManager.enabled"]),
+        ({}, {"daemonsets": {"labels": {"helm.sh/chart": "new"}}}, ["daemonsets.labels.helm.sh/chart"]),
+        ({}, {"daemonsets": {"annotations": {"a": "b"}}}, ["daemonsets.annotations.a"]),
+        ({}, {"daemonsets": {"tolerations": [{"operator": "Exists"}]}}, ["daemonsets.tolerations"]),
+        ({}, {"daemonsets": {"priorityClassName": "x"}}, ["daemonsets.priorityClassName"]),
+        ({}, {"daemonsets": {"podSecurityContext": {"runAsUser": 0}}}, ["daemonsets.podSecurityContext.runAsUser"]),
+        ({}, {"validator": {"version": "v2", "image": "i"}}, ["validator.image", "validator.version"]),
+        ({}, {"validator": {"imagePullSecrets": ["x"]}}, ["validator.imagePullSecrets"]),
+        ({}, {"validator": {"resources": {"limits": {"cpu": "1"}}}}, ["validator.resources.limits.cpu"]),
+        ({}, {"validator": {"toolkit": {"env": [{"name": "A", "value": "1"}]}}}, ["validator.toolkit.env"]),
+        (
+            {},
+            {"hostPaths": {"rootFS": "/host", "driverInstallDir": "/x"}},
+            ["hostPaths.driverInstallDir", "hostPaths.rootFS"],
+        ),
+        ({}, {"operator": {"runtimeClass": "gpu"}}, ["operator.runtimeClass"]),
+        ({}, {"cdi": {"nriPluginEnabled": True}}, ["cdi.nriPluginEnabled"]),
+        ({}, {"cdi": {"enabled": False}}, ["cdi.enabled"]),
+        ({}, {"toolkit": {"installDir": "/opt"}}, ["toolkit.installDir"]),
+        ({}, {"toolkit": {"enabled": False}}, ["toolkit.enabled"]),
+    ],
+)
+def test_what_is_in_the_template_of_the_mig_managers_starts_them_again(
+    before: Json, after: Json, fields: list[str]
+) -> None:
+    for operator in (OLD, NEW, Operator()):
+        assert starts(before, after, operator) == fields
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"driver": {"version": "595"}, "devicePlugin": {"version": "v2"}, "mig": {"strategy": "mixed"}}),
+        ({}, {"migManager": {"config": {"default": "all-disabled"}, "env": [], "hostNetwork": False}}),
+        ({}, {"migManager": {"enabled": False, "version": "v2"}}),
+        ({"migManager": {"enabled": False}}, {"migManager": {"enabled": False, "version": "v2"}}),
+        ({}, {"daemonsets": {"updateStrategy": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "2"}}}),
+        ({}, {"daemonsets": {"labels": {"app": "x", "app.kubernetes.io/part-of": "x"}}}),
+        ({}, {"validator": {"driver": {"env": [{"name": "A"}]}, "args": ["x"], "env": [{"name": "A"}]}}),
+        ({}, {"hostPaths": {"rootFS": "/", "kubeletRootDir": "/x"}}),
+        ({}, {"toolkit": {"version": "v2", "installDir": "/usr/local/nvidia"}, "operator": {"labels": {"a": "b"}}}),
+        ({"cdi": {"enabled": False}}, {"cdi": {"enabled": False}, "toolkit": {"enabled": False, "installDir": "/opt"}}),
+        ({"toolkit": {"enabled": False}}, {"toolkit": {"enabled": False, "installDir": "/opt"}}),
+        ({"daemonsets": {"updateStrategy": "OnDelete"}}, {}),
+        (
+            {},
+            {"daemonsets": {"updateStrategy": "OnDelete", "annotations": {"a": "b"}}, "migManager": {"version": "v2"}},
+        ),
+    ],
+)
+def test_the_mig_managers_go_on_with_every_other_change(before: Json, after: Json) -> None:
+    for operator in (OLD, NEW, Operator()):
+        assert starts(before, after, operator) == []
+
+
+def test_a_first_mig_manager_starts_even_where_updates_wait() -> None:
+    waits = {"daemonsets": {"updateStrategy": "OnDelete"}}
+    assert starts({**waits, "migManager": {"enabled": False}}, waits) == ["migManager.enabled"]
+
+
+def test_mig_managers_that_wait_for_their_replacement_start_when_updates_go_on() -> None:
+    waiting, waits = Operator((26, 7), (26, 7), managers_outdated=True), {"daemonsets": {"updateStrategy": "OnDelete"}}
+    assert starts(waits, {}, waiting) == ["daemonsets.updateStrategy"]
+    assert starts({}, {}, waiting) == starts(waits, waits, waiting) == []
+
+
+def test_a_new_operator_starts_the_mig_managers() -> None:
+    for lines in (((26, 7), (26, 11)), ((26, 3), (26, 7))):
+        assert starts({}, {}, Operator(*lines)) == ["operator"]
+    assert starts({}, {}, Operator(images=("a", "b"))) == ["operator image"]
+    assert starts({}, {}, Operator((26, 7), (26, 7), images=("a", "b"))) == starts({}, {}, Operator()) == []
+    off = {"migManager": {"enabled": False}}
+    assert starts(off, off, Operator((26, 3), (26, 7))) == []
+
+
 def test_a_change_names_its_values_its_effect_and_the_operand() -> None:
     labels = {"daemonsets": {"labels": {"helm.sh/chart": "a"}}, "toolkit": {"version": "v1"}}
     newer = {"daemonsets": {"labels": {"helm.sh/chart": "b"}}, "toolkit": {"version": "v2"}}
-    first, second = disruption.changes(spec(**labels), spec(**newer), OLD)
+    first, second, third = disruption.changes(spec(**labels), spec(**newer), OLD)
     assert (first.field, first.before, first.after) == ("daemonsets.labels.helm.sh/chart", "a", "b")
     assert "evicts GPU pods" in first.effect and first.operand == "driver"
     assert (second.field, second.before, second.after) == ("toolkit.version", "v1", "v2")
     assert "restarts the container runtime" in second.effect and second.operand == "container-toolkit"
+    assert third == dataclasses.replace(first, effect=disruption.STARTS_MANAGERS, operand="mig-manager")
     upgrade = disruption.changes(spec(), spec(), Operator((26, 3), (26, 7)))[0]
     assert (upgrade.before, upgrade.after) == ("v26.3", "v26.7")
     assert disruption.changes(spec(), spec({"env": [1]}), OLD)[0].before is None

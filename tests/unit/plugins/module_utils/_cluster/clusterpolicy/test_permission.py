@@ -92,9 +92,8 @@ def test_changes_outside_of_the_clusterpolicy_count_with_those_inside(api: FakeA
         found = permission.disruption_of(Cluster(api.connection), "gpu-operator", existing, spec, more=more)
         assert (found.changes, found.nodes) == ((own,), ["gpu-0001"])
     assert found.as_result()["changes"][0]["driver"] == "pool-b"
-    assert asked[:2] == [disruption.Operator(outdated=True, toolkit_outdated=True), disruption.Operator()], (
-        "Nothing is read for no change."
-    )
+    worst = disruption.Operator(outdated=True, toolkit_outdated=True, managers_outdated=True)
+    assert asked[:2] == [worst, disruption.Operator()], "Nothing is read for no change."
 
 
 def test_the_same_change_counts_once(api: FakeApi) -> None:

@@ -8,7 +8,6 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import (
     NodePlan,
     Stack,
@@ -16,7 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_pla
     is_halfway,
     plan_node,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Catalog
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from inline_snapshot import snapshot as wording
 

@@ -16,8 +16,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import wait
 from inline_snapshot import snapshot as wording
 
 from tests.support.clock import LeapingClock
-from tests.unit.fakes.api import DAEMONSETS, NODES, PODS, POLICIES, REVISIONS, FakeApi, Reply, refusal
-from tests.unit.fakes.stack import Json, progress
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, PODS, POLICIES, REVISIONS, FakeApi, Reply, refusal
+from tests.unit.fakes.stack import Json, progress, workload
 
 TOOLKIT, VALIDATOR = "nvidia-container-toolkit-daemonset", "nvidia-operator-validator"
 APPS = (TOOLKIT, VALIDATOR)
@@ -194,6 +194,31 @@ def test_a_node_that_is_not_proved_stops_the_others_and_a_correction_goes_on(
     healed = module(toolkit={"env": other})
     assert (healed.rc, operands.log) == (0, IN_TURN), healed.result
     assert (strategy(api), marks(api)) == ("RollingUpdate", [])
+
+
+def test_updates_go_on_only_if_the_mig_managers_divide_no_gpus_in_use_by_then(
+    module: t.Callable[..., t.Any], operands: Operands, api: FakeApi
+) -> None:
+    """The GPU pod and the failed layout come while the nodes get their turn."""
+
+    labels = api.lists[NODES][0]["metadata"]["labels"]
+
+    def comes(node: str) -> bool:
+        labels.update({"nvidia.com/mig.config": "a", "nvidia.com/mig.config.state": "failed"})
+        api.lists[ALL_PODS] = [workload("train")]
+        return False
+
+    operands.broken = comes
+    asked = {"mig_manager": {"env": ENV}, "allow_disruption": False}
+    run = module(**asked)
+    assert (run.rc, run.result["reason"], run.result["changed"]) == (1, "Disruption", True), run.result
+    assert "gpu-0000 (a, state failed)" in run.result["msg"] and operands.log == IN_TURN
+    assert (strategy(api), states(run)) == ("OnDelete", {"gpu-0000": "done", "gpu-0001": "done"})
+    assert not run.result["toolkit_rollout"]["finished"]
+    labels["nvidia.com/mig.config.state"] = "success"
+    again = module(**asked)
+    assert (again.rc, strategy(api), marks(api)) == (0, "RollingUpdate", []), again.result
+    assert operands.log == IN_TURN
 
 
 def test_a_rollout_that_was_cut_off_goes_on_without_a_change(

@@ -50,6 +50,8 @@ class FakeCluster:
         self.live, self.check_mode = live, check_mode
         self.has_quota = False
         self.nvidiadrivers: list[dict] = []
+        self.mig_nodes: list[dict] = []
+        """The nodes with a MIG layout whose last run was not successful."""
         self.reads: list[str] = []
         self.writes: list[str] = []
 
@@ -59,6 +61,8 @@ class FakeCluster:
     def get(self, path: str) -> dict | None:
         if path == QUOTA:
             return {"metadata": {"name": "gpuops-critical-pods"}} if self.has_quota else None
+        if path.startswith("/api/v1/namespaces/gpu-operator/configmaps/"):
+            return None
         assert path == POLICY
         return self.live
 
@@ -77,8 +81,12 @@ class FakeCluster:
             self.writes.append(f"patch {path} {json.dumps(query)} {json.loads(body)[1]['value']}")
             return {}
         assert (method, path) == ("GET", "/api/v1/nodes")
-        labels = {"nvidia.com/gpu.deploy.driver": "true"}
+        labels = {"nvidia.com/gpu.deploy.driver": "true", "nvidia.com/gpu.deploy.mig-manager": "true"}
         return {"items": [{"metadata": {"name": "gpu-0001", "labels": labels}}]}
+
+    def large_list(self, path: str, keep: t.Callable[[dict], dict], **selectors: str) -> tuple[list[dict], str]:
+        assert path == "/api/v1/nodes"
+        return list(map(keep, self.mig_nodes)), "1"
 
     def list_readable(self, path: str) -> Listed:
         if path == NVIDIADRIVERS:
@@ -400,6 +408,21 @@ def test_a_new_operator_interrupts_gpu_pods() -> None:
     assert [(one["field"], one["before"]) for one in result["disruption"]["changes"]] == [("operator", "v26.3")]
     result = prepare.ensure(cluster, options(operator_image="gpu-operator:v26.3.3"))
     assert result["disruption"] == HARMLESS
+
+
+@pytest.mark.usefixtures("release", "gpu_pod")
+def test_a_chart_that_starts_the_mig_managers_interrupts_gpu_pods_where_a_layout_has_failed() -> None:
+    labels = {"nvidia.com/mig.config": "mine", "nvidia.com/mig.config.state": "failed"}
+    node = {"metadata": {"name": "gpu-0001", "labels": {**labels, "nvidia.com/gpu.deploy.mig-manager": "true"}}}
+    cluster, rendered = FakeCluster(policy()), {"spec": {"migManager": {"version": "v0.15.0"}}}
+    asked = options(clusterpolicy=rendered, operator_image="gpu-operator:v26.3.3")
+    assert prepare.ensure(cluster, asked)["disruption"] == HARMLESS
+    cluster.mig_nodes = [node]
+    with pytest.raises(GpuOpsError) as error:
+        prepare.ensure(cluster, asked)
+    assert error.value.reason == "Disruption" and "gpu-0001 (mine, state failed)" in error.value.msg
+    found = prepare.ensure(cluster, {**asked, "allow_disruption": True})["disruption"]
+    assert [change["field"] for change in found["changes"]] == ["migManager.version"] and found["nodes"] == ["gpu-0001"]
 
 
 @pytest.mark.usefixtures("gpu_pod")

@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import book
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, Layouts

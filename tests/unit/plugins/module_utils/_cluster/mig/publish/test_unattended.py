@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Source
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import hosts, unattended
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import unattended
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import hosts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import wishes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry

@@ -21,11 +21,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LAYOUTS_KEY = "config.yaml"
 """The MIG manager reads only this key."""
 
 _SHOWN = 12
+
+
+def text_of(config_map: Json | None) -> str | None:
+    """Return the text with the layouts in a ConfigMap, or None if there is no such key."""
+    return ((config_map or {}).get("data") or {}).get(LAYOUTS_KEY)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog, Source, fitting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.layouts import Catalog, Source, fitting
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.mig import text

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, NodeGpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model
@@ -36,14 +36,15 @@ class Host:
         return tuple(NodeGpu(index, self.model) for index in range(count))
 
 
+def host_of(node: Json) -> Host:
+    """Return a node as far as its labels tell its GPUs."""
+    each = Sight(node)
+    return Host(each.name, node, each.product, each.model, each.counted, each.config)
+
+
 def hosts(nodes: t.Iterable[Json]) -> list[Host]:
     """Return the nodes whose GPUs MIG can divide."""
-    sights = (Sight(node) for node in nodes)
-    return [
-        Host(each.name, each.node, each.product, each.model, each.counted, each.config)
-        for each in sights
-        if each.is_capable
-    ]
+    return [host_of(node) for node in nodes if Sight(node).is_capable]
 
 
 def chosen(all_hosts: t.Iterable[Host], selector: t.Mapping[str, str] | None) -> list[Host]:

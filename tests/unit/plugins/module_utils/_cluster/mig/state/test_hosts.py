@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import hosts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import hosts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, table
 
 from tests.unit.fakes.stack import cpu_node, node

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight, resumed
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import Sight, resumed
 
 from tests.unit.fakes.mig_nodes import held, mig_node, mig_sight
 

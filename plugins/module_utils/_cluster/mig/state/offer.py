@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import INVALID, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import INVALID, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     GPU_COUNT,
     GPU_PRODUCT,

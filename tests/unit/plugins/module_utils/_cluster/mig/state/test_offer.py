@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import offer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state import offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
 
 from tests.unit.fakes.mig_nodes import DIVIDED, SEVEN, mig_sight
