@@ -44,7 +44,7 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
 
 
 def namespace(**labels: str) -> Json:
-    return {"metadata": {"name": "gpu-operator", "labels": labels}}
+    return {"metadata": {"name": "gpu-operator", "labels": {"kubernetes.io/metadata.name": "gpu-operator", **labels}}}
 
 
 def server(name: str = "kps", **spec: t.Any) -> Json:
@@ -236,11 +236,71 @@ def test_exporters_that_are_off_are_named(module: t.Callable, api: FakeApi) -> N
     assert module(state="absent").rc == 0
 
 
+def forbid(api: FakeApi, *paths: str) -> None:
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path in paths else None
+
+
 def test_a_prometheus_that_may_not_be_read_is_a_warning(module: t.Callable, api: FakeApi) -> None:
-    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path == SERVERS else None
-    run = module(labels={"release": "mine"})
+    forbid(api, SERVERS)
+    own = {"enabled": True, "additionalLabels": {"release": "kps"}}
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(own)}
+    run = module(labels={"release": "mine"}, prometheus="kps")
     assert run.rc == 0 and len(run.warnings) == 1 and "labels" in run.warnings[0]
     assert api.lists[RULES][0]["metadata"]["labels"]["release"] == "mine"
+    assert policy(api)["dcgmExporter"]["serviceMonitor"] == own
+
+
+def test_kinds_of_prometheus_that_may_not_be_read_are_left_alone(module: t.Callable, api: FakeApi) -> None:
+    theirs = {"metadata": {"name": "a", "labels": {"gpuops.nvidia/monitoring": "cluster-policy"}}}
+    api.lists |= {MONITORS: [theirs], RULES: [dict(theirs)], SERVERS: [server("a"), server("b")]}
+    forbid(api, MONITORS, RULES)
+    run = module(dashboards=DASHBOARD)
+    assert run.rc == 0 and len(run.result["objects"]) == 2 and "GpuLost" in run.result["rules"]
+    assert ["ServiceMonitor" in said for said in run.warnings] == [True, False]
+    assert module(state="absent").rc == 0
+    assert (names(api, MONITORS), names(api, RULES), names(api, MAPS)) == (["a"], ["a"], [])
+
+
+def test_a_namespace_that_may_not_be_read_is_a_warning(module: t.Callable, api: FakeApi) -> None:
+    watched = {"matchLabels": {"watched": "yes"}}
+    api.lists[SERVERS] = [server(ruleNamespaceSelector=watched)]
+    forbid(api, f"{NAMESPACES}/gpu-operator")
+    run = module()
+    assert run.rc == 0 and len(run.warnings) == 1 and "namespace gpu-operator" in run.warnings[0]
+    api.lists[SERVERS] = [server(ruleNamespaceSelector=None)]
+    assert "own namespace only" in module().result["msg"]
+
+
+def test_a_namespace_that_is_not_there_is_named(module: t.Callable, api: FakeApi) -> None:
+    api.lists[SERVERS] = [server()]
+    api.lists[NAMESPACES] = []
+    run = module()
+    assert run.result["msg"] == wording("There is no namespace gpu-operator. Give that of the operator in namespace.")
+    assert run.result["reason"] == "NotFound" and writes(api) == []
+
+
+@pytest.mark.parametrize("path", [MONITORS, SERVERS, f"{NAMESPACES}/gpu-operator"])
+def test_a_failure_is_no_missing_permission(module: t.Callable, api: FakeApi, path: str) -> None:
+    api.lists[SERVERS] = [server()]
+    api.answer = lambda method, asked: refusal(422, "broken", "Invalid") if asked == path else None
+    run = module()
+    assert run.rc == 1 and "broken" in run.result["msg"] and writes(api) == []
+
+
+@pytest.mark.parametrize(("options", "rc"), [({}, 1), ({"alerts": False}, 1), ({"scrape": False}, 1), (None, 0)])
+def test_a_prometheus_is_chosen_only_for_objects_that_it_is_to_take(
+    module: t.Callable, api: FakeApi, options: Json | None, rc: int
+) -> None:
+    api.lists[SERVERS] = [server("a"), server("b")]
+    run = module(**({"alerts": False, "scrape": False} if options is None else options))
+    assert run.rc == rc and bool(rc) == ("several" in run.result.get("msg", ""))
+
+
+def test_the_labels_that_objects_have_in_the_end_count(module: t.Callable, api: FakeApi) -> None:
+    by_helm = {"matchLabels": {"app.kubernetes.io/managed-by": "Helm"}}
+    api.lists[SERVERS] = [server(ruleSelector=by_helm)]
+    run = module(scrape=False)
+    assert run.rc == 1 and "managed-by=gpuops.nvidia" in run.result["msg"] and writes(api) == []
 
 
 def test_a_prometheus_that_would_ignore_the_rules_stops_the_run(module: t.Callable, api: FakeApi) -> None:
