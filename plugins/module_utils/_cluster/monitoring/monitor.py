@@ -109,14 +109,19 @@ class _Setup:
         owned = [monitoring_objects.owned(item, self._policy) for item in made]
         steps = _without_lists(monitoring_objects.steps(self._cluster, owned, self._present))
         settings: dict[configmap_reference.PolicyReference, Json] = {COUNTERS: {"name": wanted.config_map}}
-        if self._is_scraped_twice(found):
+        is_twice = self._is_scraped_twice(found)
+        if is_twice:
             settings[SCRAPE] = {"enabled": False}
+        gone = [SCRAPE] if is_twice is False else []
         # All of it is asked before any of it is written: a conflict leaves everything as it was.
         foretold = [self._foretold(reference, values) for reference, values in settings.items()]
+        foretold += [configmap_reference.given_up(self._cluster, self._policy, reference) for reference in gone]
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, steps)
             for reference, values in settings.items():
                 configmap_reference.point(self._cluster, self._policy, reference, values)
+            for reference in gone:
+                configmap_reference.give_up(self._cluster, self._policy, reference)
         steps += self._replace_lists(wanted.config_map)
         return self._result(steps, foretold, wanted)
 
@@ -222,13 +227,15 @@ class _Setup:
             )
         return found
 
-    def _is_scraped_twice(self, found: _Prometheus) -> bool:
+    def _is_scraped_twice(self, found: _Prometheus) -> bool | None:
         """Return whether Prometheus takes the operator's own ServiceMonitor for the exporters, too.
 
-        Its series have other labels, so that each GPU would count twice.
+        Its series have other labels, so that each GPU would count twice. None means that it is not known.
         """
-        if not self._makes_monitors or not found.is_known:
+        if not self._request.scrapes:
             return False
+        if MONITOR not in self._kinds or not found.is_known:
+            return None
         operators = SCRAPE.of(self._policy)
         labels = {"app": operands.DCGM_EXPORTER.daemonset, **(operators.get("additionalLabels") or {})}
         is_ours = bool(ownership.owned_by(self._policy, SCRAPE.manager))

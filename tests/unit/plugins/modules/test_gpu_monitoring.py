@@ -10,9 +10,11 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, PODS, POLICIES, FakeApi, Reply, refusal
+from tests.unit.fakes.managed import entry
 
 Json = dict[str, t.Any]
 
@@ -33,7 +35,8 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
     real = api.handle
 
     def handle(method: str, target: str, accept: str, body: Json | None) -> t.Any:
-        reply = real(method, target, accept, body)
+        conflict = conflict_of(api, target, body) if method == "PATCH" else None
+        reply = conflict or real(method, target, accept, body)
         if method == "PATCH" and "clusterpolicies" in target and "dryRun" not in target:
             mount(api, config(api).get("name"))
         return reply
@@ -311,23 +314,95 @@ def test_a_prometheus_that_would_ignore_the_rules_stops_the_run(module: t.Callab
     assert module().rc == 0
 
 
+OWN_MONITOR = {"enabled": True, "additionalLabels": {"release": "kps"}}
+ROLES_OWN = {"f:dcgmExporter": {"f:serviceMonitor": {"f:enabled": {}, "f:additionalLabels": {"f:release": {}}}}}
+
+
+def conflict_of(api: FakeApi, target: str, body: Json | None) -> Reply | None:
+    """Refuse another value for the operator's own ServiceMonitor, as long as the role operator owns it."""
+    own = (((body or {}).get("spec") or {}).get("dcgmExporter") or {}).get("serviceMonitor") or {}
+    others = [owner for owner in owners(api) if f"fieldManager={owner}&" not in f"{target}&"]
+    if not own or own["enabled"] == own_monitor(api).get("enabled") or not others or "force=true" in target:
+        return None
+    causes = [{"field": ".spec.dcgmExporter.serviceMonitor.enabled", "message": f'conflict with "{others[0]}"'}]
+    return refusal(409, "conflict", "Conflict", causes)
+
+
+def own_monitor(api: FakeApi, spec: Json | None = None) -> Json:
+    """Return the operator's own ServiceMonitor as the ClusterPolicy has it; first set what the role operator says."""
+    if spec is not None:
+        api.lists[SERVERS] = [server()]
+        api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(spec)}
+        api.lists[POLICIES][0]["metadata"]["managedFields"] = [entry("gpuops.nvidia", ROLES_OWN)]
+    return dict((policy(api).get("dcgmExporter") or {}).get("serviceMonitor") or {})
+
+
+def owners(api: FakeApi) -> list[str]:
+    """Return the managers that own whether the exporters have the operator's own ServiceMonitor."""
+    return ownership.owners_of(api.lists[POLICIES][0]).get("spec.dcgmExporter.serviceMonitor.enabled", [])
+
+
 @pytest.mark.parametrize(
     ("spec", "is_off"),
     [
         ({"enabled": True}, False),
-        ({"enabled": True, "additionalLabels": {"release": "kps"}}, True),
-        ({"enabled": False, "additionalLabels": {"release": "kps"}}, False),
+        (OWN_MONITOR, True),
+        ({**OWN_MONITOR, "enabled": False}, False),
+        ({"additionalLabels": {"release": "kps"}}, False),
     ],
 )
 def test_the_operators_own_monitor_is_off_where_prometheus_takes_it(
     module: t.Callable, api: FakeApi, spec: Json, is_off: bool
 ) -> None:
-    api.lists[SERVERS] = [server()]
-    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(spec)}
+    own_monitor(api, spec)
+    foretold = module(_ansible_check_mode=True)
+    assert own_monitor(api) == spec
+    run = module()
+    assert own_monitor(api) == ({**spec, "enabled": False} if is_off else spec)
+    assert owners(api) == ["gpuops.nvidia-scrape" if is_off else "gpuops.nvidia"]
+    assert foretold.result == run.result and not module().result["changed"]
+
+
+@pytest.mark.parametrize("is_taken", [True, False], ids=["no Prometheus object", "another Prometheus"])
+def test_without_a_prometheus_object_both_monitors_would_be_taken(
+    module: t.Callable, api: FakeApi, is_taken: bool
+) -> None:
+    own_monitor(api, OWN_MONITOR)
+    api.lists[SERVERS] = [] if is_taken else [server("other")]
     module()
-    monitor = policy(api)["dcgmExporter"]["serviceMonitor"]
-    assert monitor["enabled"] is (spec["enabled"] and not is_off)
-    assert not module().result["changed"]
+    assert own_monitor(api)["enabled"] is not is_taken
+
+
+AGAIN: dict[str, Json] = {
+    "removed": {"state": "absent"},
+    "not scraped": {"scrape": False},
+    "another Prometheus": {"prometheus": "other"},
+}
+
+
+@pytest.mark.parametrize("options", AGAIN.values(), ids=AGAIN)
+def test_the_operators_own_monitor_comes_back_where_it_is_the_only_one(
+    module: t.Callable, api: FakeApi, options: Json
+) -> None:
+    own_monitor(api, OWN_MONITOR)
+    module()
+    api.lists[SERVERS] += [server(name) for name in (options.get("prometheus"),) if name]
+    foretold = module(**options, _ansible_check_mode=True)
+    assert own_monitor(api)["enabled"] is False
+    run = module(**options)
+    assert own_monitor(api) == OWN_MONITOR and owners(api) == ["gpuops.nvidia"]
+    assert foretold.result == run.result and not module(**options).result["changed"]
+
+
+@pytest.mark.parametrize("path", [MONITORS, SERVERS])
+def test_the_operators_own_monitor_stays_off_if_it_is_not_known_who_takes_it(
+    module: t.Callable, api: FakeApi, path: str
+) -> None:
+    own_monitor(api, OWN_MONITOR)
+    module()
+    forbid(api, path)
+    module()
+    assert own_monitor(api)["enabled"] is False and owners(api) == ["gpuops.nvidia-scrape"]
 
 
 def test_a_wait_that_ends_too_early_names_the_pods(

@@ -7,7 +7,6 @@ from __future__ import annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import service_alerts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import KUBE_STATE_METRICS, Thresholds
 
-
 LIMITS = Thresholds()
 EVERY = (*service_alerts.of_presence(), *service_alerts.of_stack(LIMITS), *service_alerts.of_use(LIMITS))
 

@@ -54,14 +54,14 @@ def test_a_duration_is_taken_as_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "30", "0h0m", "30m1h", "1h1h", "1.5h", "-1h", "1h ", "soon"])
 def test_what_prometheus_takes_for_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(GpuOpsError, match="^thresholds.idle_after is "):
+    with pytest.raises(GpuOpsError, match=r"^thresholds\.idle_after is "):
         request_of({**DEFAULTS, "thresholds": {"idle_after": text}})
 
 
 @pytest.mark.parametrize("name", ["__name__", "1a", "a.b", ""])
 def test_what_prometheus_takes_for_no_label_is_refused(name: str) -> None:
     assert request_of({**DEFAULTS, "alert_labels": {"_Team1": "a"}}).alert_labels == {"_Team1": "a"}
-    with pytest.raises(GpuOpsError, match="^alert_labels: "):
+    with pytest.raises(GpuOpsError, match=r"^alert_labels: "):
         request_of({**DEFAULTS, "alert_labels": {name: "a"}})
 
 
