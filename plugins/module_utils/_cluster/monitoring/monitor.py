@@ -127,10 +127,16 @@ class _Setup:
 
     def remove(self) -> Json:
         given_up = [configmap_reference.give_up(self._cluster, self._policy, each) for each in (COUNTERS, SCRAPE)]
+        fields, lists = given_up[0], self._lists()
+        kept = str(fields.after.get("name", ""))
+        if kept in lists:
+            owners = " and ".join(fields.kept_by) or "somebody else"
+            self._warn(f"{owners} still names the ConfigMap {kept} in the ClusterPolicy, so it stays.")
         steps = _without_lists([ObjectStep(kind, item, None) for kind, item in self._present])
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, steps)
-        steps += self._replace_lists(str(given_up[0].after.get("name", "")))
+        if lists or fields.changed:
+            steps += self._replace_lists(kept)
         return self._result(steps, given_up, None)
 
     # ---- what is wanted ----
@@ -254,19 +260,23 @@ class _Setup:
                 reason="Invalid",
             )
 
-    def _replace_lists(self, kept: str) -> list[ObjectStep]:
-        """Wait until the exporters have the list, and remove the others as they are then.
+    def _lists(self) -> list[str]:
+        """Return the names of the lists that were there when the run began."""
+        return [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
 
-        A call that does not wait leaves the former list to the next one, since pods may still start with it.
+    def _replace_lists(self, kept: str) -> list[ObjectStep]:
+        """Wait until the exporters have the list, and remove the former ones as they are then.
+
+        A call that does not wait leaves them to the next one, since pods may still start with them. A list that has
+        come meanwhile is another call's.
         """
         if not self._request.waits:
             return []
+        former = self._lists()
         if not self._cluster.check_mode and operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
-            ours = [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
-            exporter_rollout.wait(self._cluster, self._namespace, kept, ours, self._request)
+            exporter_rollout.wait(self._cluster, self._namespace, kept, former, self._request)
         now = monitoring_objects.existing(self._cluster, self._namespace, self._name, [CONFIG_MAP])
-        lists = [(kind, item) for kind, item in now if _is_list(kind, item)]
-        old = [ObjectStep(kind, item, None) for kind, item in lists if objects.name_of(item) != kept]
+        old = [ObjectStep(kind, item, None) for kind, item in now if objects.name_of(item) in {*former} - {kept}]
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, old)
         return old

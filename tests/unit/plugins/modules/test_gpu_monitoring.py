@@ -154,6 +154,51 @@ def test_a_list_that_changed_since_it_was_read_stays(module: t.Callable, api: Fa
     assert run.rc == 1 and run.result["reason"] == "Conflict" and old in names(api, MAPS)
 
 
+def test_a_list_that_another_call_has_made_meanwhile_stays(module: t.Callable, api: FakeApi) -> None:
+    old = module().result["config_map"].partition("/")[2]
+    newer = {"metadata": {"name": "newer", "labels": dict(api.lists[MAPS][0]["metadata"]["labels"])}}
+
+    def answer(method: str, path: str) -> None:
+        if path == DAEMONSETS and "newer" not in names(api, MAPS):
+            api.lists[MAPS].append({**newer, "data": {"dcgm-metrics.csv": ""}})
+
+    api.answer = answer
+    assert module(presets=["default"]).result["removed"] == [f"ConfigMap gpu-operator/{old}"]
+    assert sorted(names(api, MAPS)) == sorted([config(api)["name"], "newer"])
+
+
+def test_a_list_that_somebody_else_names_stays(module: t.Callable, api: FakeApi) -> None:
+    name = module().result["config_map"].partition("/")[2]
+    theirs = entry("helm", {"f:dcgmExporter": {"f:config": {"f:name": {}}}}, "Update")
+    api.lists[POLICIES][0]["metadata"]["managedFields"].append(theirs)
+    foretold = module(state="absent", _ansible_check_mode=True)
+    run = module(state="absent")
+    said = [each.replace(name, "NAME") for each in run.warnings]
+    assert said == wording(["helm still names the ConfigMap NAME in the ClusterPolicy, so it stays."])
+    assert foretold.warnings == run.warnings
+    assert config(api) == {"name": name} and names(api, MAPS) == [name]
+    assert foretold.result == run.result and f"ConfigMap gpu-operator/{name}" not in run.result["removed"]
+
+
+def test_where_nothing_is_there_to_be_removed_nothing_is_waited_for(module: t.Callable, api: FakeApi) -> None:
+    api.lists[DAEMONSETS].clear()
+    run = module(state="absent", wait_timeout=0)
+    assert run.rc == 0 and not run.result["changed"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a list that nobody names", "a list that is gone"])
+def test_what_is_left_of_a_list_is_waited_for(module: t.Callable, api: FakeApi, is_there: bool) -> None:
+    module()
+    api.answer = lambda method, path: mount(api, "x", updated=1) if path == DAEMONSETS else None
+    if is_there:
+        api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {}
+        api.lists[POLICIES][0]["metadata"]["managedFields"] = []
+    else:
+        api.lists[MAPS].clear()
+    run = module(state="absent", wait_timeout=0)
+    assert run.result["reason"] == "TimedOut" and len(names(api, MAPS)) == is_there
+
+
 def test_it_goes_without_a_trace(module: t.Callable, api: FakeApi) -> None:
     api.lists[MAPS].append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {}})
     before = policy(api)
