@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, PODS, POLICIES, FakeApi, Reply, refusal
+from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, POLICIES, FakeApi, Reply, refusal
 from tests.unit.fakes.managed import entry
 
 Json = dict[str, t.Any]
@@ -252,14 +252,24 @@ def test_wrong_options_change_nothing(module: t.Callable, api: FakeApi, wrong: s
 def test_an_object_of_somebody_else_is_left_alone(module: t.Callable, api: FakeApi) -> None:
     api.lists[RULES] = [{"apiVersion": "monitoring.coreos.com/v1", "metadata": {"name": "gpuops-gpu-rules"}}]
     run = module()
-    assert (
-        run.result["msg"]
-        == wording(
-            "PrometheusRule gpu-operator/gpuops-gpu-rules exists, and somebody else has made it. Remove it, or rename it."
-        )
-        and run.result["reason"] == "AlreadyExists"
+    said = wording(
+        "PrometheusRule gpu-operator/gpuops-gpu-rules exists, and somebody else has made it. Remove it, or rename it."
     )
-    assert writes(api) == []
+    assert (run.result["msg"], run.result["reason"]) == (said, "AlreadyExists") and writes(api) == []
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["list", "dashboard"])
+@pytest.mark.parametrize("labels", [{}, {"gpuops.nvidia/monitoring": "another-policy"}], ids=["none", "another"])
+def test_so_is_a_config_map_without_the_mark_of_this_policy(
+    module: t.Callable, api: FakeApi, number: int, labels: Json
+) -> None:
+    title = module(dashboards=DASHBOARD, _ansible_check_mode=True).result["objects"][-number]
+    name = title.rpartition("/")[2]
+    api.lists[MAPS].append({"metadata": {"name": name, "labels": labels}, "data": {"a": "b"}})
+    for options in ({"_ansible_check_mode": True}, {}):
+        run = module(dashboards=DASHBOARD, **options)
+        assert run.result["reason"] == "AlreadyExists" and title in run.result["msg"] and writes(api) == []
+    assert module(state="absent").rc == 0 and names(api, MAPS) == [name]
 
 
 def test_a_field_of_helm_is_left_to_helm(module: t.Callable, api: FakeApi) -> None:
@@ -450,16 +460,41 @@ def test_the_operators_own_monitor_stays_off_if_it_is_not_known_who_takes_it(
     assert own_monitor(api)["enabled"] is False and owners(api) == ["gpuops.nvidia-scrape"]
 
 
-def test_a_wait_that_ends_too_early_names_the_pods(
-    module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+def test_a_wait_that_ends_too_early_names_the_pods_and_the_next_call_goes_on(
+    module: t.Callable, api: FakeApi, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(waiting, "POLL_S", 0.01)
-    real = api.answer
-    api.answer = lambda method, path: (
-        mount(api, config(api).get("name"), updated=1) if path == DAEMONSETS else real(method, path)
-    )
-    api.lists[PODS] = []
-    api.table = [["nvidia-dcgm-exporter-a", "0/1", "CrashLoopBackOff", "3", "1m", "1.2.3.4", "gpu-0001"]]
-    run = module(wait_timeout=0)
+    old = module().result["config_map"].partition("/")[2]
+    api.answer = lambda method, path: mount(api, config(api)["name"], updated=1) if path == DAEMONSETS else None
+    api.table = [
+        ["nvidia-dcgm-exporter-a", "0/1", "CrashLoopBackOff", "3", "1m", "1.2.3.4", "gpu-0001"],
+        ["nvidia-dcgm-exporter-b", "1/1", "Running", "0", "1m", "1.2.3.5", "gpu-0002"],
+    ]
+    (tmp_path / "progress").touch()
+    run = module(presets=["default"], wait_timeout=0, progress_path=str(tmp_path / "progress"))
     assert run.rc == 1 and run.result["reason"] == "TimedOut"
-    assert "1 of 2" not in run.result["msg"] and "wait_timeout" in run.result["msg"]
+    assert "exporter-a on gpu-0001 is CrashLoopBackOff" in run.result["msg"] and "exporter-b" not in run.result["msg"]
+    assert "1 of 2" in (tmp_path / "progress").read_text()
+    assert sorted(names(api, MAPS)) == sorted([old, config(api)["name"]])
+    api.answer = lambda method, path: None
+    mount(api, config(api)["name"])
+    again = module(presets=["default"])
+    assert again.result["changed"] and names(api, MAPS) == [config(api)["name"]] != [old]
+
+
+def test_policy_and_namespace_can_be_named(module: t.Callable, api: FakeApi) -> None:
+    run = module(policy_name="cluster-policy", namespace="elsewhere")
+    assert run.rc == 1 and run.result["reason"] == "NotFound"
+    assert module(policy_name="another").result["reason"] == "NotFound" and writes(api) == []
+    assert module(policy_name="cluster-policy", namespace="gpu-operator").result["changed"]
+
+
+def test_a_dashboard_that_changes_is_applied_and_one_that_is_left_out_goes(module: t.Callable, api: FakeApi) -> None:
+    module(dashboards=DASHBOARD)
+    module(dashboards={"fleet": {"title": "Fleet 2"}, "other": {}})
+    assert names(api, MAPS).count("gpuops-dashboard-fleet") == 1 and "gpuops-dashboard-other" in names(api, MAPS)
+    (fleet,) = [item for item in api.lists[MAPS] if item["metadata"]["name"] == "gpuops-dashboard-fleet"]
+    assert fleet["data"] == {"fleet.json": '{"title": "Fleet 2"}'}
+    run = module(dashboards={"fleet": {"title": "Fleet 2"}})
+    assert run.result["removed"] == ["ConfigMap gpu-operator/gpuops-dashboard-other"]
+    assert "gpuops-dashboard-other" not in names(api, MAPS)
+    assert not module(dashboards={"fleet": {"title": "Fleet 2"}}).result["changed"]
