@@ -102,7 +102,7 @@ class FakeApi:
         if method == "PATCH" and body is not None and "force" not in query:
             return self._merge_patch(collection, existing, body, dry)
         if method == "PATCH" and body is not None:
-            return 200, self._apply(collection, existing, body, query["fieldManager"], dry)
+            return self._apply(collection, existing, body, query, dry)
         if existing is None:
             return refusal(404, f'"{name}" not found')
         if method == "DELETE" and not _meets(existing, (body or {}).get("preconditions") or {}):
@@ -111,8 +111,13 @@ class FakeApi:
             self.lists[collection].remove(existing)
         return 200, existing
 
-    def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
+    def _apply(self, collection: str, existing: Json | None, body: Json, query: dict[str, str], dry: bool) -> Reply:
         """Server-side apply, without conflicts. A field leaves that its last owner no longer gives."""
+        manager = query["fieldManager"]
+        if existing and not _meets(existing, {"resourceVersion": body["metadata"].pop("resourceVersion", None)}):
+            return refusal(409, "the object has been modified", "Conflict")
+        if existing and query["force"] == "true":
+            existing = self._taken(collection, existing, body, dry)
         made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": LONG_AGO}}
         entries = made["metadata"].get("managedFields", [])
         others = [entry for entry in entries if entry["manager"] != manager]
@@ -125,7 +130,18 @@ class FakeApi:
         made = _merged(_reduced(made, left), body)
         entry = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
         made["metadata"]["managedFields"] = [*others, *([entry] if fields else [])]
-        return self._kept(collection, existing, made, dry)
+        return 200, self._kept(collection, existing, made, dry)
+
+    def _taken(self, collection: str, existing: Json, body: Json, dry: bool) -> Json:
+        """Let nobody own the fields that get another value by force; return the object."""
+        made = copy.deepcopy(existing)
+        changed = _changed(existing, {"spec": body.get("spec") or {}})
+        entries = made["metadata"].get("managedFields") or []
+        owned = [{**entry, "fieldsV1": _without(entry.get("fieldsV1") or {}, changed)} for entry in entries]
+        made["metadata"]["managedFields"] = [entry for entry in owned if entry["fieldsV1"]]
+        if not dry:
+            self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
+        return made
 
     def _kept(self, collection: str, existing: Json | None, made: Json, dry: bool) -> Json:
         if not dry:
@@ -237,6 +253,17 @@ def _reduced(item: Json, fields: Json) -> Json:
     return made
 
 
+def _changed(old: Json, new: Json) -> Json:
+    """Return the tree of the fields that have another value in the new object."""
+    made = {}
+    for key, value in new.items():
+        if isinstance(value, dict):
+            made[f"f:{key}"] = _changed(old.get(key) or {}, value)
+        elif old.get(key) != value:
+            made[f"f:{key}"] = {}
+    return {key: children for key, children in made.items() if children or not isinstance(new[key[2:]], dict)}
+
+
 def _without(fields: Json, kept: Json) -> Json:
     """Return the leaves of a tree of fields that another tree does not have."""
     made = {key: _without(children, kept[key]) if key in kept else children for key, children in fields.items()}
@@ -244,9 +271,9 @@ def _without(fields: Json, kept: Json) -> Json:
 
 
 def _meets(item: Json, preconditions: Json) -> bool:
-    """Return whether an object has the UID and the resourceVersion that a deletion expects."""
+    """Return whether an object has the UID and the resourceVersion that a deletion or an apply expects, if any."""
     found = {"resourceVersion": "1", **item["metadata"]}
-    return all(found.get(name) == value for name, value in preconditions.items())
+    return all(found.get(name) == value for name, value in preconditions.items() if value is not None)
 
 
 def _field(item: Json, path: str) -> t.Any:

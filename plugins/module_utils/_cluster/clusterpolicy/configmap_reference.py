@@ -15,6 +15,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover, ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
@@ -27,13 +28,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 class PolicyReference:
     """A block of the ClusterPolicy's spec, and the field manager of those of its fields that one module sets.
 
-    ``outranks_values`` is for a block in which the chart's defaults have values, which the role operator declares.
+    ``outranks`` has values that the role operator may have declared, since the chart's defaults have them. They give
+    way, and come back when the block is given up.
     """
 
     operand: str
     manager: str
     block: str = "config"
-    outranks_values: bool = False
+    outranks: tuple[tuple[str, t.Any], ...] = ()
 
     @property
     def path(self) -> str:
@@ -49,7 +51,7 @@ class PolicyReference:
 MIG_REFERENCE = PolicyReference("migManager", "gpuops.nvidia-mig")
 SHARING = PolicyReference("devicePlugin", "gpuops.nvidia-sharing")
 COUNTERS = PolicyReference("dcgmExporter", "gpuops.nvidia-counters")
-SCRAPE = PolicyReference("dcgmExporter", "gpuops.nvidia-scrape", "serviceMonitor", outranks_values=True)
+SCRAPE = PolicyReference("dcgmExporter", "gpuops.nvidia-scrape", "serviceMonitor", outranks=(("enabled", True),))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,23 +119,50 @@ def _applied(
     try:
         return apply(force=False)
     except GpuOpsError as error:
-        if reference.outranks_values and _owners(error) == {FIELD_MANAGER}:
+        if reference.outranks and _owners(error) == {FIELD_MANAGER}:
             return apply(force=True)
         raise _explained(error, policy, reference, values) from error
 
 
 def give_up(cluster: Cluster, policy: Json, reference: PolicyReference) -> ReferenceChange:
     """Give the fields of a reference back, so that they have their defaults unless somebody else owns them too."""
+    change = given_up(cluster, policy, reference)
+    if not cluster.check_mode and ownership.owned_by(policy, reference.manager):
+        conflicts.settled(lambda: _returned(cluster, _newest(cluster, policy, reference), reference), _path(policy))
+    return change
+
+
+def given_up(cluster: Cluster, policy: Json, reference: PolicyReference) -> ReferenceChange:
+    """Return what `give_up` would change, without a change."""
     before = reference.of(policy)
     if not ownership.owned_by(policy, reference.manager):
         return ReferenceChange(before, before)
-    predicted = cluster.apply(_path(policy), _identity(policy), dry_run=True, manager=reference.manager)
-    if not cluster.check_mode:
-        cluster.apply(_path(policy), _identity(policy), manager=reference.manager)
+    predicted = _returned(cluster, policy, reference, dry_run=True)
     left = ownership.left_with_others(policy, predicted, reference.manager)
     return ReferenceChange(
         before, reference.of(predicted), tuple(sorted({owner for owners in left.values() for owner in owners}))
     )
+
+
+def _newest(cluster: Cluster, policy: Json, reference: PolicyReference) -> Json:
+    """Return the ClusterPolicy as it is now, if what is written depends on what others have declared."""
+    policies = observe.read_policies(cluster) if reference.outranks else None
+    return next((item for item in policies or [] if objects.name_of(item) == objects.name_of(policy)), policy)
+
+
+def _returned(cluster: Cluster, policy: Json, reference: PolicyReference, dry_run: bool = False) -> Json:
+    """Apply that the manager of a reference declares nothing any more.
+
+    What had to give way to it is declared by the role operator again, beside all that it declares in this version of
+    the ClusterPolicy: that takes the fields from the reference's manager.
+    """
+    if not reference.outranks or not ownership.owned_by(policy, FIELD_MANAGER):
+        return cluster.apply(_path(policy), _identity(policy), dry_run=dry_run, manager=reference.manager)
+    back = {**_identity(policy), "spec": {reference.operand: {reference.block: dict(reference.outranks)}}}
+    manifest = ownership.merged(ownership.applied_by(policy, FIELD_MANAGER), back)
+    if not dry_run:
+        manifest["metadata"]["resourceVersion"] = policy["metadata"]["resourceVersion"]
+    return cluster.apply(_path(policy), manifest, force=True, dry_run=dry_run)
 
 
 def _path(policy: Json) -> str:

@@ -13,6 +13,7 @@ another list is another name, which the operator rolls out. The former one goes 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import typing as t
@@ -84,40 +85,60 @@ class _Wanted:
         return f"{_FIELDS_NAME}-{counters.digest(self.text)}"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Prometheus:
+    """The Prometheus that the objects are for, or None if the cluster has none, or if that is not known."""
+
+    server: Json | None
+    is_known: bool = True
+
+
 class _Setup:
     """One run: what it has read, and what it makes of that."""
 
     def __init__(self, cluster: Cluster, request: MonitoringRequest, policy: Json, namespace: str, warn: Warn) -> None:
         self._cluster, self._request, self._policy, self._namespace = cluster, request, policy, namespace
         self._warn, self._name = warn, objects.name_of(policy)
-        self._present = monitoring_objects.existing(cluster, namespace, self._name)
+        self._kinds = [CONFIG_MAP, *filter(self._may_have, (MONITOR, RULES))]
+        self._present = monitoring_objects.existing(cluster, namespace, self._name, self._kinds)
         self._serving = exporter_rollout.serving(cluster, namespace)
 
     def set_up(self) -> Json:
         self._refuse_without_exporters()
         wanted = self._wanted(self._line())
-        server = self._server()
-        made = [self._fields_map(wanted), *self._for_prometheus(wanted, server), *self._dashboards()]
+        found = self._prometheus(wanted)
+        made = [self._fields_map(wanted), *self._for_prometheus(wanted, found.server), *self._dashboards()]
         owned = [monitoring_objects.owned(item, self._policy) for item in made]
         steps = _without_lists(monitoring_objects.steps(self._cluster, owned, self._present))
         settings: dict[configmap_reference.PolicyReference, Json] = {COUNTERS: {"name": wanted.config_map}}
-        if self._is_scraped_twice(server):
+        is_twice = self._is_scraped_twice(found)
+        if is_twice:
             settings[SCRAPE] = {"enabled": False}
+        gone = [SCRAPE] if is_twice is False else []
         # All of it is asked before any of it is written: a conflict leaves everything as it was.
         foretold = [self._foretold(reference, values) for reference, values in settings.items()]
+        foretold += [configmap_reference.given_up(self._cluster, self._policy, reference) for reference in gone]
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, steps)
             for reference, values in settings.items():
                 configmap_reference.point(self._cluster, self._policy, reference, values)
+            for reference in gone:
+                configmap_reference.give_up(self._cluster, self._policy, reference)
         steps += self._replace_lists(wanted.config_map)
         return self._result(steps, foretold, wanted)
 
     def remove(self) -> Json:
         given_up = [configmap_reference.give_up(self._cluster, self._policy, each) for each in (COUNTERS, SCRAPE)]
+        fields, lists = given_up[0], self._lists()
+        kept = str(fields.after.get("name", ""))
+        if kept in lists:
+            owners = " and ".join(fields.kept_by) or "somebody else"
+            self._warn(f"{owners} still names the ConfigMap {kept} in the ClusterPolicy, so it stays.")
         steps = _without_lists([ObjectStep(kind, item, None) for kind, item in self._present])
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, steps)
-        steps += self._replace_lists(str(given_up[0].after.get("name", "")))
+        if lists or fields.changed:
+            steps += self._replace_lists(kept)
         return self._result(steps, given_up, None)
 
     # ---- what is wanted ----
@@ -144,54 +165,89 @@ class _Setup:
 
     # ---- for Prometheus ----
 
-    def _is_served(self, kind: ObjectKind) -> bool:
-        return self._cluster.list(monitoring_objects.path_of(kind, self._namespace), limit="1") is not None
-
-    def _server(self) -> Json | None:
-        """Return the Prometheus that the objects are for, or None if there is none, or none that may be read."""
-        listed = self._cluster.list_readable(_PROMETHEUSES)
+    def _may_have(self, kind: ObjectKind) -> bool:
+        """Return whether a kind is served and may be read. Of one that may not be, nothing is made or removed."""
+        listed = self._cluster.list_readable(monitoring_objects.path_of(kind, self._namespace), limit="1")
         if listed.refusal:
-            self._warn(f"{listed.refusal} Which objects Prometheus takes is not known: the labels are those of labels.")
-        return prometheus_choice.choose(listed.items, self._request.prometheus)
+            self._warn(f"{listed.refusal} Each {kind.name} stays as it is.")
+        return listed.is_served and not listed.refusal
+
+    @property
+    def _makes_monitors(self) -> bool:
+        return self._request.scrapes and MONITOR in self._kinds
+
+    def _makes_rules(self, wanted: _Wanted) -> bool:
+        return bool(wanted.alerts) and RULES in self._kinds
+
+    def _prometheus(self, wanted: _Wanted) -> _Prometheus:
+        """Return the Prometheus that the objects are for, if there are any."""
+        if not self._makes_monitors and not self._makes_rules(wanted):
+            return _Prometheus(None)
+        listed = self._cluster.list_readable(_PROMETHEUSES)
+        if not listed.refusal:
+            return _Prometheus(prometheus_choice.choose(listed.items, self._request.prometheus))
+        self._warn(
+            f"{listed.refusal} Which objects Prometheus takes is not known: the labels are those of labels, and the "
+            "operator's own ServiceMonitor stays as it is."
+        )
+        return _Prometheus(None, is_known=False)
 
     def _for_prometheus(self, wanted: _Wanted, server: Json | None) -> list[Json]:
-        made = []
-        if self._request.scrapes and self._is_served(MONITOR):
+        made: list[Json] = []
+        if self._makes_monitors:
             labels = self._labels(server, MONITOR)
             made += monitoring_objects.monitors(self._namespace, self._name, labels, self._request.interval)
-        if wanted.alerts and self._is_served(RULES):
+        if self._makes_rules(wanted):
             spec = {"groups": self._groups(wanted)}
             labels = self._labels(server, RULES)
             made.append(monitoring_objects.manifest(RULES, self._namespace, RULES_NAME, self._name, labels, spec=spec))
+        kinds = {kind.name: kind for kind in (MONITOR, RULES)}
+        problems = (self._why_not(server, kinds[item["kind"]], objects.labels_of(item)) for item in made)
+        problem = next(filter(None, problems), "")
+        if problem:
+            raise GpuOpsError(problem, reason="Invalid")
         return made
 
     def _groups(self, wanted: _Wanted) -> list[Json]:
         return rule_groups.groups(wanted.alerts, self._request.thresholds, self._request.alert_labels)
 
     def _labels(self, server: Json | None, kind: ObjectKind) -> dict[str, str]:
-        """Return the labels with which Prometheus takes an object. Raise if it ignores the object all the same."""
-        if server is None:
-            return dict(self._request.labels)
-        labels = {**prometheus_choice.labels_for(server, kind), **self._request.labels}
-        here = self._cluster.get(namespaced("v1", None, "namespaces", self._namespace)) or {}
-        problem = prometheus_choice.why_not(server, kind, labels, here)
-        if problem:
-            raise GpuOpsError(problem, reason="Invalid")
-        return labels
+        """Return the labels with which Prometheus takes an object, if any do."""
+        return {**(prometheus_choice.labels_for(server, kind) if server else {}), **self._request.labels}
 
-    def _is_scraped_twice(self, server: Json | None) -> bool:
+    def _why_not(self, server: Json | None, kind: ObjectKind, labels: t.Mapping[str, str]) -> str:
+        """Return why Prometheus ignores an object with these labels, or an empty text."""
+        return prometheus_choice.why_not(server, kind, labels, self._here) if server else ""
+
+    @functools.cached_property
+    def _here(self) -> Json:
+        """The namespace of the objects, without labels if this user may not read it."""
+        try:
+            found = self._cluster.get(namespaced("v1", None, "namespaces", self._namespace))
+        except GpuOpsError as error:
+            if error.reason != "Forbidden":
+                raise
+            self._warn(f"{error.msg} Whether Prometheus watches the namespace {self._namespace} is not known.")
+            return {"metadata": {"name": self._namespace}}
+        if found is None:
+            raise GpuOpsError(
+                f"There is no namespace {self._namespace}. Give that of the operator in namespace.", reason="NotFound"
+            )
+        return found
+
+    def _is_scraped_twice(self, found: _Prometheus) -> bool | None:
         """Return whether Prometheus takes the operator's own ServiceMonitor for the exporters, too.
 
-        Its series have other labels, so that each GPU would count twice.
+        Its series have other labels, so that each GPU would count twice. None means that it is not known.
         """
-        if not (self._request.scrapes and self._is_served(MONITOR)):
+        if not self._request.scrapes:
             return False
+        if MONITOR not in self._kinds or not found.is_known:
+            return None
         operators = SCRAPE.of(self._policy)
         labels = {"app": operands.DCGM_EXPORTER.daemonset, **(operators.get("additionalLabels") or {})}
-        here = self._cluster.get(namespaced("v1", None, "namespaces", self._namespace)) or {}
-        is_taken = server is None or not prometheus_choice.why_not(server, MONITOR, labels, here)
         is_ours = bool(ownership.owned_by(self._policy, SCRAPE.manager))
-        return is_taken and (bool(operators.get("enabled")) or is_ours)
+        return not self._why_not(found.server, MONITOR, labels) and (bool(operators.get("enabled")) or is_ours)
 
     # ---- the exporters ----
 
@@ -206,20 +262,24 @@ class _Setup:
                 reason="Invalid",
             )
 
-    def _replace_lists(self, kept: str) -> list[ObjectStep]:
-        """Wait until the exporters have the list, and remove the others as they are then.
+    def _lists(self) -> list[str]:
+        """Return the names of the lists that were there when the run began."""
+        return [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
 
-        A call that does not wait leaves the former list to the next one, since pods may still start with it.
+    def _replace_lists(self, kept: str) -> list[ObjectStep]:
+        """Wait until the exporters have the list, and remove the former ones as they are then.
+
+        A call that does not wait leaves them to the next one, since pods may still start with them. A list that has
+        come meanwhile is another call's.
         """
         if not self._request.waits:
             return []
+        former = self._lists()
         if not self._cluster.check_mode and operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
-            ours = [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
-            wanted = WantedList(kept, frozenset(ours), self._serving)
+            wanted = WantedList(kept, frozenset(former), self._serving)
             exporter_rollout.wait(self._cluster, self._namespace, wanted, self._request)
-        now = monitoring_objects.existing(self._cluster, self._namespace, self._name)
-        lists = [(kind, item) for kind, item in now if _is_list(kind, item)]
-        old = [ObjectStep(kind, item, None) for kind, item in lists if objects.name_of(item) != kept]
+        now = monitoring_objects.existing(self._cluster, self._namespace, self._name, [CONFIG_MAP])
+        old = [ObjectStep(kind, item, None) for kind, item in now if objects.name_of(item) in {*former} - {kept}]
         if not self._cluster.check_mode:
             monitoring_objects.carry_out(self._cluster, old)
         return old

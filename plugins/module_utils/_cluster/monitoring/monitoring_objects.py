@@ -114,10 +114,12 @@ def content(item: Json | None) -> Json:
     return {"labels": objects.labels_of(item), "annotations": objects.annotations_of(item), **said}
 
 
-def existing(cluster: Cluster, namespace: str, policy: str) -> list[tuple[ObjectKind, Json]]:
-    """Return the objects with the mark for this ClusterPolicy. A kind that is not served has none."""
+def existing(
+    cluster: Cluster, namespace: str, policy: str, kinds: t.Iterable[ObjectKind]
+) -> list[tuple[ObjectKind, Json]]:
+    """Return the objects of these kinds with the mark for this ClusterPolicy. A kind that is not served has none."""
     found = []
-    for kind in MONITORING_KINDS:
+    for kind in kinds:
         listed = cluster.list(path_of(kind, namespace), labelSelector=f"{MARK}={policy}", resourceVersion="")
         found += [(kind, item) for item in listed or []]
     return found

@@ -60,7 +60,8 @@ def labels_for(server: Json, kind: ObjectKind) -> dict[str, str]:
     """Return the labels that an object needs so that the Prometheus takes it."""
     selector = (server.get("spec") or {}).get(kind.selector) or {}
     labels = dict(selector.get("matchLabels") or {})
-    for rule in selector.get("matchExpressions") or []:
+    # What asks for one of some values comes first: it decides the value of what has to exist.
+    for rule in sorted(selector.get("matchExpressions") or [], key=lambda rule: bool(rule["operator"] == "Exists")):
         if rule["operator"] == "In" and rule["key"] not in labels:
             labels[rule["key"]] = rule["values"][0]
         elif rule["operator"] == "Exists":
@@ -69,7 +70,10 @@ def labels_for(server: Json, kind: ObjectKind) -> dict[str, str]:
 
 
 def why_not(server: Json, kind: ObjectKind, labels: t.Mapping[str, str], namespace: Json) -> str:
-    """Return why the Prometheus ignores an object with these labels in this namespace, or an empty text."""
+    """Return why the Prometheus ignores an object with these labels in this namespace, or an empty text.
+
+    A namespace without labels is one whose labels are not known: Kubernetes gives each a label with its name.
+    """
     spec, name = server.get("spec") or {}, objects.full_name(server)
     if spec.get(kind.selector) is None:
         return f"Prometheus {name} has no {kind.selector}, so it takes no {kind.name}. Set one."
@@ -81,7 +85,8 @@ def why_not(server: Json, kind: ObjectKind, labels: t.Mapping[str, str], namespa
             f"Prometheus {name} takes a {kind.name} from its own namespace only. Set its {kind.namespaces} to {{}}, or "
             f"to labels of the namespace {objects.name_of(namespace)}."
         )
-    if where is not None and not matches(where, objects.labels_of(namespace)):
+    given = objects.labels_of(namespace)
+    if where is not None and given and not matches(where, given):
         return (
             f"The {kind.namespaces} of Prometheus {name} does not choose the namespace {objects.name_of(namespace)}. "
             "Give the namespace the labels that it asks for."

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import functools
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, POLICIES, FakeApi, Reply, refusal
+from tests.unit.fakes.managed import entry
 
 Json = dict[str, t.Any]
 
@@ -33,7 +35,8 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
     real = api.handle
 
     def handle(method: str, target: str, accept: str, body: Json | None) -> t.Any:
-        reply = real(method, target, accept, body)
+        conflict = conflict_of(api, target, body) if method == "PATCH" else None
+        reply = conflict or real(method, target, accept, body)
         if method == "PATCH" and "clusterpolicies" in target and "dryRun" not in target:
             mount(api, config(api).get("name"))
         return reply
@@ -44,7 +47,7 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
 
 
 def namespace(**labels: str) -> Json:
-    return {"metadata": {"name": "gpu-operator", "labels": labels}}
+    return {"metadata": {"name": "gpu-operator", "labels": {"kubernetes.io/metadata.name": "gpu-operator", **labels}}}
 
 
 def server(name: str = "kps", **spec: t.Any) -> Json:
@@ -151,6 +154,51 @@ def test_a_list_that_changed_since_it_was_read_stays(module: t.Callable, api: Fa
     assert run.rc == 1 and run.result["reason"] == "Conflict" and old in names(api, MAPS)
 
 
+def test_a_list_that_another_call_has_made_meanwhile_stays(module: t.Callable, api: FakeApi) -> None:
+    old = module().result["config_map"].partition("/")[2]
+    newer = {"metadata": {"name": "newer", "labels": dict(api.lists[MAPS][0]["metadata"]["labels"])}}
+
+    def answer(method: str, path: str) -> None:
+        if path == DAEMONSETS and "newer" not in names(api, MAPS):
+            api.lists[MAPS].append({**newer, "data": {"dcgm-metrics.csv": ""}})
+
+    api.answer = answer
+    assert module(presets=["default"]).result["removed"] == [f"ConfigMap gpu-operator/{old}"]
+    assert sorted(names(api, MAPS)) == sorted([config(api)["name"], "newer"])
+
+
+def test_a_list_that_somebody_else_names_stays(module: t.Callable, api: FakeApi) -> None:
+    name = module().result["config_map"].partition("/")[2]
+    theirs = entry("helm", {"f:dcgmExporter": {"f:config": {"f:name": {}}}}, "Update")
+    api.lists[POLICIES][0]["metadata"]["managedFields"].append(theirs)
+    foretold = module(state="absent", _ansible_check_mode=True)
+    run = module(state="absent")
+    said = [each.replace(name, "NAME") for each in run.warnings]
+    assert said == wording(["helm still names the ConfigMap NAME in the ClusterPolicy, so it stays."])
+    assert foretold.warnings == run.warnings
+    assert config(api) == {"name": name} and names(api, MAPS) == [name]
+    assert foretold.result == run.result and f"ConfigMap gpu-operator/{name}" not in run.result["removed"]
+
+
+def test_where_nothing_is_there_to_be_removed_nothing_is_waited_for(module: t.Callable, api: FakeApi) -> None:
+    api.lists[DAEMONSETS].clear()
+    run = module(state="absent", wait_timeout=0)
+    assert run.rc == 0 and not run.result["changed"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a list that nobody names", "a list that is gone"])
+def test_what_is_left_of_a_list_is_waited_for(module: t.Callable, api: FakeApi, is_there: bool) -> None:
+    module()
+    api.answer = lambda method, path: mount(api, "x", updated=1) if path == DAEMONSETS else None
+    if is_there:
+        api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {}
+        api.lists[POLICIES][0]["metadata"]["managedFields"] = []
+    else:
+        api.lists[MAPS].clear()
+    run = module(state="absent", wait_timeout=0)
+    assert run.result["reason"] == "TimedOut" and len(names(api, MAPS)) == is_there
+
+
 def test_it_goes_without_a_trace(module: t.Callable, api: FakeApi) -> None:
     api.lists[MAPS].append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {}})
     before = policy(api)
@@ -204,14 +252,24 @@ def test_wrong_options_change_nothing(module: t.Callable, api: FakeApi, wrong: s
 def test_an_object_of_somebody_else_is_left_alone(module: t.Callable, api: FakeApi) -> None:
     api.lists[RULES] = [{"apiVersion": "monitoring.coreos.com/v1", "metadata": {"name": "gpuops-gpu-rules"}}]
     run = module()
-    assert (
-        run.result["msg"]
-        == wording(
-            "PrometheusRule gpu-operator/gpuops-gpu-rules exists, and somebody else has made it. Remove it, or rename it."
-        )
-        and run.result["reason"] == "AlreadyExists"
+    said = wording(
+        "PrometheusRule gpu-operator/gpuops-gpu-rules exists, and somebody else has made it. Remove it, or rename it."
     )
-    assert writes(api) == []
+    assert (run.result["msg"], run.result["reason"]) == (said, "AlreadyExists") and writes(api) == []
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["list", "dashboard"])
+@pytest.mark.parametrize("labels", [{}, {"gpuops.nvidia/monitoring": "another-policy"}], ids=["none", "another"])
+def test_so_is_a_config_map_without_the_mark_of_this_policy(
+    module: t.Callable, api: FakeApi, number: int, labels: Json
+) -> None:
+    title = module(dashboards=DASHBOARD, _ansible_check_mode=True).result["objects"][-number]
+    name = title.rpartition("/")[2]
+    api.lists[MAPS].append({"metadata": {"name": name, "labels": labels}, "data": {"a": "b"}})
+    for options in ({"_ansible_check_mode": True}, {}):
+        run = module(dashboards=DASHBOARD, **options)
+        assert run.result["reason"] == "AlreadyExists" and title in run.result["msg"] and writes(api) == []
+    assert module(state="absent").rc == 0 and names(api, MAPS) == [name]
 
 
 def test_a_field_of_helm_is_left_to_helm(module: t.Callable, api: FakeApi) -> None:
@@ -236,11 +294,71 @@ def test_exporters_that_are_off_are_named(module: t.Callable, api: FakeApi) -> N
     assert module(state="absent").rc == 0
 
 
+def forbid(api: FakeApi, *paths: str) -> None:
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path in paths else None
+
+
 def test_a_prometheus_that_may_not_be_read_is_a_warning(module: t.Callable, api: FakeApi) -> None:
-    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path == SERVERS else None
-    run = module(labels={"release": "mine"})
+    forbid(api, SERVERS)
+    own = {"enabled": True, "additionalLabels": {"release": "kps"}}
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(own)}
+    run = module(labels={"release": "mine"}, prometheus="kps")
     assert run.rc == 0 and len(run.warnings) == 1 and "labels" in run.warnings[0]
     assert api.lists[RULES][0]["metadata"]["labels"]["release"] == "mine"
+    assert policy(api)["dcgmExporter"]["serviceMonitor"] == own
+
+
+def test_kinds_of_prometheus_that_may_not_be_read_are_left_alone(module: t.Callable, api: FakeApi) -> None:
+    theirs = {"metadata": {"name": "a", "labels": {"gpuops.nvidia/monitoring": "cluster-policy"}}}
+    api.lists |= {MONITORS: [theirs], RULES: [dict(theirs)], SERVERS: [server("a"), server("b")]}
+    forbid(api, MONITORS, RULES)
+    run = module(dashboards=DASHBOARD)
+    assert run.rc == 0 and len(run.result["objects"]) == 2 and "GpuLost" in run.result["rules"]
+    assert ["ServiceMonitor" in said for said in run.warnings] == [True, False]
+    assert module(state="absent").rc == 0
+    assert (names(api, MONITORS), names(api, RULES), names(api, MAPS)) == (["a"], ["a"], [])
+
+
+def test_a_namespace_that_may_not_be_read_is_a_warning(module: t.Callable, api: FakeApi) -> None:
+    watched = {"matchLabels": {"watched": "yes"}}
+    api.lists[SERVERS] = [server(ruleNamespaceSelector=watched)]
+    forbid(api, f"{NAMESPACES}/gpu-operator")
+    run = module()
+    assert run.rc == 0 and len(run.warnings) == 1 and "namespace gpu-operator" in run.warnings[0]
+    api.lists[SERVERS] = [server(ruleNamespaceSelector=None)]
+    assert "own namespace only" in module().result["msg"]
+
+
+def test_a_namespace_that_is_not_there_is_named(module: t.Callable, api: FakeApi) -> None:
+    api.lists[SERVERS] = [server()]
+    api.lists[NAMESPACES] = []
+    run = module()
+    assert run.result["msg"] == wording("There is no namespace gpu-operator. Give that of the operator in namespace.")
+    assert run.result["reason"] == "NotFound" and writes(api) == []
+
+
+@pytest.mark.parametrize("path", [MONITORS, SERVERS, f"{NAMESPACES}/gpu-operator"])
+def test_a_failure_is_no_missing_permission(module: t.Callable, api: FakeApi, path: str) -> None:
+    api.lists[SERVERS] = [server()]
+    api.answer = lambda method, asked: refusal(422, "broken", "Invalid") if asked == path else None
+    run = module()
+    assert run.rc == 1 and "broken" in run.result["msg"] and writes(api) == []
+
+
+@pytest.mark.parametrize(("options", "rc"), [({}, 1), ({"alerts": False}, 1), ({"scrape": False}, 1), (None, 0)])
+def test_a_prometheus_is_chosen_only_for_objects_that_it_is_to_take(
+    module: t.Callable, api: FakeApi, options: Json | None, rc: int
+) -> None:
+    api.lists[SERVERS] = [server("a"), server("b")]
+    run = module(**({"alerts": False, "scrape": False} if options is None else options))
+    assert run.rc == rc and bool(rc) == ("several" in run.result.get("msg", ""))
+
+
+def test_the_labels_that_objects_have_in_the_end_count(module: t.Callable, api: FakeApi) -> None:
+    by_helm = {"matchLabels": {"app.kubernetes.io/managed-by": "Helm"}}
+    api.lists[SERVERS] = [server(ruleSelector=by_helm)]
+    run = module(scrape=False)
+    assert run.rc == 1 and "managed-by=gpuops.nvidia" in run.result["msg"] and writes(api) == []
 
 
 def test_a_prometheus_that_would_ignore_the_rules_stops_the_run(module: t.Callable, api: FakeApi) -> None:
@@ -251,35 +369,132 @@ def test_a_prometheus_that_would_ignore_the_rules_stops_the_run(module: t.Callab
     assert module().rc == 0
 
 
+OWN_MONITOR = {"enabled": True, "additionalLabels": {"release": "kps"}}
+ROLES_OWN = {"f:dcgmExporter": {"f:serviceMonitor": {"f:enabled": {}, "f:additionalLabels": {"f:release": {}}}}}
+
+
+def conflict_of(api: FakeApi, target: str, body: Json | None) -> Reply | None:
+    """Refuse another value for the operator's own ServiceMonitor, as long as the role operator owns it."""
+    own = (((body or {}).get("spec") or {}).get("dcgmExporter") or {}).get("serviceMonitor") or {}
+    others = [owner for owner in owners(api) if f"fieldManager={owner}&" not in f"{target}&"]
+    if not own or own["enabled"] == own_monitor(api).get("enabled") or not others or "force=true" in target:
+        return None
+    causes = [{"field": ".spec.dcgmExporter.serviceMonitor.enabled", "message": f'conflict with "{others[0]}"'}]
+    return refusal(409, "conflict", "Conflict", causes)
+
+
+def own_monitor(api: FakeApi, spec: Json | None = None) -> Json:
+    """Return the operator's own ServiceMonitor as the ClusterPolicy has it; first set what the role operator says."""
+    if spec is not None:
+        api.lists[SERVERS] = [server()]
+        api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(spec)}
+        api.lists[POLICIES][0]["metadata"]["managedFields"] = [entry("gpuops.nvidia", ROLES_OWN)]
+    return dict((policy(api).get("dcgmExporter") or {}).get("serviceMonitor") or {})
+
+
+def owners(api: FakeApi) -> list[str]:
+    """Return the managers that own whether the exporters have the operator's own ServiceMonitor."""
+    return ownership.owners_of(api.lists[POLICIES][0]).get("spec.dcgmExporter.serviceMonitor.enabled", [])
+
+
 @pytest.mark.parametrize(
     ("spec", "is_off"),
     [
         ({"enabled": True}, False),
-        ({"enabled": True, "additionalLabels": {"release": "kps"}}, True),
-        ({"enabled": False, "additionalLabels": {"release": "kps"}}, False),
+        (OWN_MONITOR, True),
+        ({**OWN_MONITOR, "enabled": False}, False),
+        ({"additionalLabels": {"release": "kps"}}, False),
     ],
 )
 def test_the_operators_own_monitor_is_off_where_prometheus_takes_it(
     module: t.Callable, api: FakeApi, spec: Json, is_off: bool
 ) -> None:
-    api.lists[SERVERS] = [server()]
-    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(spec)}
-    module()
-    monitor = policy(api)["dcgmExporter"]["serviceMonitor"]
-    assert monitor["enabled"] is (spec["enabled"] and not is_off)
-    assert not module().result["changed"]
+    own_monitor(api, spec)
+    foretold = module(_ansible_check_mode=True)
+    assert own_monitor(api) == spec
+    run = module()
+    assert own_monitor(api) == ({**spec, "enabled": False} if is_off else spec)
+    assert owners(api) == ["gpuops.nvidia-scrape" if is_off else "gpuops.nvidia"]
+    assert foretold.result == run.result and not module().result["changed"]
 
 
-def test_a_wait_that_ends_too_early_names_the_pods(
-    module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_taken", [True, False], ids=["no Prometheus object", "another Prometheus"])
+def test_without_a_prometheus_object_both_monitors_would_be_taken(
+    module: t.Callable, api: FakeApi, is_taken: bool
 ) -> None:
-    monkeypatch.setattr(waiting, "POLL_S", 0.01)
-    real = api.answer
-    api.answer = lambda method, path: (
-        mount(api, config(api).get("name"), updated=1) if path == DAEMONSETS else real(method, path)
-    )
-    api.lists[PODS] = []
-    api.table = [["nvidia-dcgm-exporter-a", "0/1", "CrashLoopBackOff", "3", "1m", "1.2.3.4", "gpu-0001"]]
-    run = module(wait_timeout=0)
+    own_monitor(api, OWN_MONITOR)
+    api.lists[SERVERS] = [] if is_taken else [server("other")]
+    module()
+    assert own_monitor(api)["enabled"] is not is_taken
+
+
+AGAIN: dict[str, Json] = {
+    "removed": {"state": "absent"},
+    "not scraped": {"scrape": False},
+    "another Prometheus": {"prometheus": "other"},
+}
+
+
+@pytest.mark.parametrize("options", AGAIN.values(), ids=AGAIN)
+def test_the_operators_own_monitor_comes_back_where_it_is_the_only_one(
+    module: t.Callable, api: FakeApi, options: Json
+) -> None:
+    own_monitor(api, OWN_MONITOR)
+    module()
+    api.lists[SERVERS] += [server(name) for name in (options.get("prometheus"),) if name]
+    foretold = module(**options, _ansible_check_mode=True)
+    assert own_monitor(api)["enabled"] is False
+    run = module(**options)
+    assert own_monitor(api) == OWN_MONITOR and owners(api) == ["gpuops.nvidia"]
+    assert foretold.result == run.result and not module(**options).result["changed"]
+
+
+@pytest.mark.parametrize("path", [MONITORS, SERVERS])
+def test_the_operators_own_monitor_stays_off_if_it_is_not_known_who_takes_it(
+    module: t.Callable, api: FakeApi, path: str
+) -> None:
+    own_monitor(api, OWN_MONITOR)
+    module()
+    forbid(api, path)
+    module()
+    assert own_monitor(api)["enabled"] is False and owners(api) == ["gpuops.nvidia-scrape"]
+
+
+def test_a_wait_that_ends_too_early_names_the_pods_and_the_next_call_goes_on(
+    module: t.Callable, api: FakeApi, tmp_path: Path
+) -> None:
+    old = module().result["config_map"].partition("/")[2]
+    api.answer = lambda method, path: mount(api, config(api)["name"], updated=1) if path == DAEMONSETS else None
+    api.table = [
+        ["nvidia-dcgm-exporter-a", "0/1", "CrashLoopBackOff", "3", "1m", "1.2.3.4", "gpu-0001"],
+        ["nvidia-dcgm-exporter-b", "1/1", "Running", "0", "1m", "1.2.3.5", "gpu-0002"],
+    ]
+    (tmp_path / "progress").touch()
+    run = module(presets=["default"], wait_timeout=0, progress_path=str(tmp_path / "progress"))
     assert run.rc == 1 and run.result["reason"] == "TimedOut"
-    assert "1 of 2" not in run.result["msg"] and "wait_timeout" in run.result["msg"]
+    assert "exporter-a on gpu-0001 is CrashLoopBackOff" in run.result["msg"] and "exporter-b" not in run.result["msg"]
+    assert "1 of 2" in (tmp_path / "progress").read_text()
+    assert sorted(names(api, MAPS)) == sorted([old, config(api)["name"]])
+    api.answer = lambda method, path: None
+    mount(api, config(api)["name"])
+    again = module(presets=["default"])
+    assert again.result["changed"] and names(api, MAPS) == [config(api)["name"]] != [old]
+
+
+def test_policy_and_namespace_can_be_named(module: t.Callable, api: FakeApi) -> None:
+    run = module(policy_name="cluster-policy", namespace="elsewhere")
+    assert run.rc == 1 and run.result["reason"] == "NotFound"
+    assert module(policy_name="another").result["reason"] == "NotFound" and writes(api) == []
+    assert module(policy_name="cluster-policy", namespace="gpu-operator").result["changed"]
+
+
+def test_a_dashboard_that_changes_is_applied_and_one_that_is_left_out_goes(module: t.Callable, api: FakeApi) -> None:
+    module(dashboards=DASHBOARD)
+    module(dashboards={"fleet": {"title": "Fleet 2"}, "other": {}})
+    assert names(api, MAPS).count("gpuops-dashboard-fleet") == 1 and "gpuops-dashboard-other" in names(api, MAPS)
+    (fleet,) = [item for item in api.lists[MAPS] if item["metadata"]["name"] == "gpuops-dashboard-fleet"]
+    assert fleet["data"] == {"fleet.json": '{"title": "Fleet 2"}'}
+    run = module(dashboards={"fleet": {"title": "Fleet 2"}})
+    assert run.result["removed"] == ["ConfigMap gpu-operator/gpuops-dashboard-other"]
+    assert "gpuops-dashboard-other" not in names(api, MAPS)
+    assert not module(dashboards={"fleet": {"title": "Fleet 2"}}).result["changed"]

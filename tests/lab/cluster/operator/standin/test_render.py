@@ -80,3 +80,52 @@ def test_runtime_classes() -> None:
         "nvidia"
     ]
     assert not any(render.runtime_classes(site(cdi={"nriPluginEnabled": True})).values())
+
+
+EXPORTER = "state-dcgm-exporter"
+
+
+def env_of(pod: Json) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+
+
+def test_exporters_read_the_list_that_the_policy_names() -> None:
+    pod = pod_of(EXPORTER, dcgmExporter={"config": {"name": "mine"}})
+    path = "/etc/dcgm-exporter/dcgm-metrics.csv"
+    assert {"name": "metrics-config", "configMap": {"name": "mine"}} in pod["volumes"]
+    (mount,) = [entry for entry in pod["containers"][0]["volumeMounts"] if entry["name"] == "metrics-config"]
+    assert (mount["mountPath"], mount["subPath"]) == (path, "dcgm-metrics.csv")
+    assert env_of(pod)["DCGM_EXPORTER_COLLECTORS"] == path
+
+
+@pytest.mark.parametrize("config", [{}, {"config": {"name": ""}}])
+def test_without_a_list_they_have_the_one_of_their_image(config: Json) -> None:
+    pod = pod_of(EXPORTER, dcgmExporter=config)
+    names = [entry["name"] for entry in (*pod["volumes"], *pod["containers"][0]["volumeMounts"])]
+    assert "metrics-config" not in names and "pod-gpu-resources" in names
+    assert env_of(pod)["DCGM_EXPORTER_COLLECTORS"].endswith("/dcp-metrics-included.csv")
+
+
+def test_the_list_is_the_exporters_alone() -> None:
+    text = str(pod_of("state-dcgm", dcgmExporter={"config": {"name": "mine"}}))
+    assert "metrics-config" not in text and "COLLECTORS" not in text
+
+
+@pytest.mark.parametrize("own", [{}, {"enabled": False}, {"additionalLabels": {"a": "b"}}])
+def test_exporters_have_no_monitor_unless_it_is_asked_for(own: Json) -> None:
+    assert render.service_monitor(site(dcgmExporter={"serviceMonitor": own})) is None
+
+
+def test_the_monitor_of_the_exporters_is_what_the_policy_says() -> None:
+    plain = render.service_monitor(site(dcgmExporter={"serviceMonitor": {"enabled": True}}))
+    assert plain is not None
+    assert plain["metadata"]["labels"] == {"app": "nvidia-dcgm-exporter"}
+    assert plain["metadata"]["ownerReferences"][0]["kind"] == "ClusterPolicy"
+    assert plain["spec"]["endpoints"] == [{"port": "gpu-metrics", "path": "/metrics", "honorLabels": False}]
+    assert plain["spec"]["namespaceSelector"] == {"matchNames": ["gpu-operator"]}
+    rules = [{"action": "labeldrop", "regex": "pod"}]
+    own = {"enabled": True, "interval": "5s", "honorLabels": True, "relabelings": rules}
+    rich = render.service_monitor(site(dcgmExporter={"serviceMonitor": {**own, "additionalLabels": {"app": "b"}}}))
+    assert rich is not None and rich["metadata"]["labels"] == {"app": "b"}
+    (endpoint,) = rich["spec"]["endpoints"]
+    assert (endpoint["interval"], endpoint["honorLabels"], endpoint["relabelings"]) == ("5s", True, rules)

@@ -9,9 +9,14 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
+    configmap_reference,
+    ownership,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.configmap_reference import (
+    COUNTERS,
     MIG_REFERENCE,
+    SCRAPE,
     SHARING,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -133,6 +138,107 @@ def test_another_value_of_somebody_else_is_refused(api: FakeApi, manager: str, w
     assert error.value.reason == "Conflict"
     assert error.value.msg == (where)
     assert error.value.details["conflicts"] == [{"field": "spec.migManager.config.name", "manager": manager}]
+
+
+def test_a_reference_is_named_as_people_write_it() -> None:
+    assert (COUNTERS.path, SCRAPE.path) == ("dcgmExporter.config", "dcgmExporter.serviceMonitor")
+
+
+def test_no_value_and_an_empty_one_are_the_same_and_false_is_a_value() -> None:
+    block = {"enabled": False, "interval": "", "additionalLabels": {}, "relabelings": [], "honorLabels": None}
+    assert SCRAPE.of({"spec": {"dcgmExporter": {"serviceMonitor": block}}}) == {"enabled": False}
+    assert SCRAPE.of({"spec": {"dcgmExporter": None}}) == SCRAPE.of({}) == {}
+
+
+def test_what_would_change_is_told_without_a_change(api: FakeApi) -> None:
+    change = configmap_reference.foretold(cluster(api), policy(api), COUNTERS, NAME)
+    assert (change.before, change.after, change.changed) == ({}, NAME, True)
+    assert configmap_reference.given_up(cluster(api), policy(api), COUNTERS).changed is False and writes(api) == []
+    configmap_reference.point(cluster(api), policy(api), COUNTERS, NAME)
+    assert configmap_reference.given_up(cluster(api), policy(api), COUNTERS).after == {}
+    assert COUNTERS.of(policy(api)) == NAME and writes(api) == [COUNTERS.manager]
+
+
+def test_false_is_set_where_there_is_no_value(api: FakeApi) -> None:
+    assert configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False}).changed
+    assert SCRAPE.of(policy(api)) == {"enabled": False}
+
+
+ROLES = {"f:dcgmExporter": {"f:serviceMonitor": {"f:enabled": {}, "f:interval": {}}}}
+
+
+def scraped(api: FakeApi) -> None:
+    """Let the role operator own the operator's own ServiceMonitor, so that only force takes it."""
+    monitor = {"enabled": True, "interval": "15s"}
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": monitor}
+    api.lists[POLICIES][0]["metadata"]["managedFields"] = [entry("gpuops.nvidia", ROLES)]
+
+
+def refused_without_force(api: FakeApi, *managers: str, reply: Reply | None = None) -> None:
+    field = ".spec.dcgmExporter.serviceMonitor.enabled"
+    causes = [{"message": f'conflict with "{manager}"', "field": field} for manager in managers]
+    answer = reply or refusal(409, "conflict", "Conflict", causes)
+    api.answer = lambda method, path: answer if api.log[-1][2].get("force") == "false" else None
+
+
+def test_the_role_operators_value_gives_way_to_one_that_outranks_it(api: FakeApi) -> None:
+    scraped(api)
+    refused_without_force(api, "gpuops.nvidia")
+    assert configmap_reference.foretold(cluster(api), policy(api), SCRAPE, {"enabled": False}).changed
+    assert SCRAPE.of(policy(api))["enabled"] is True
+    configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False})
+    assert SCRAPE.of(policy(api)) == {"enabled": False, "interval": "15s"}
+
+
+@pytest.mark.parametrize("managers", [["helm"], ["gpuops.nvidia", "helm"], ["gpuops.nvidia-driver"], []])
+def test_nobody_elses_value_gives_way(api: FakeApi, managers: list[str]) -> None:
+    scraped(api)
+    refused_without_force(api, *managers)
+    with pytest.raises(GpuOpsError):
+        configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False})
+    assert SCRAPE.of(policy(api))["enabled"] is True
+
+
+def test_a_reference_that_outranks_nothing_takes_nothing_from_the_role_operator(api: FakeApi) -> None:
+    refused_without_force(api, "gpuops.nvidia")
+    with pytest.raises(GpuOpsError, match=r"belongs to gpuops\.nvidia\."):
+        configmap_reference.point(cluster(api), policy(api), COUNTERS, NAME)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_what_gave_way_comes_back_with_its_owner(api: FakeApi, check_mode: bool) -> None:
+    scraped(api)
+    refused_without_force(api, "gpuops.nvidia")
+    configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False})
+    change = configmap_reference.give_up(cluster(api, check_mode), policy(api), SCRAPE)
+    assert (change.before["enabled"], change.after) == (False, {"enabled": True, "interval": "15s"})
+    assert SCRAPE.of(policy(api))["enabled"] is not check_mode
+    owners = ownership.owners_of(policy(api))["spec.dcgmExporter.serviceMonitor.enabled"]
+    assert owners == [SCRAPE.manager if check_mode else "gpuops.nvidia"]
+
+
+def test_what_the_role_operator_declares_meanwhile_stays(api: FakeApi) -> None:
+    scraped(api)
+    refused_without_force(api, "gpuops.nvidia")
+    configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False})
+    seen, tries = policy(api), list[str]()
+
+    def answer(method: str, path: str) -> None:
+        if method == "PATCH" and "dryRun" not in api.log[-1][2]:
+            tries.append(path)
+            if len(tries) == 1:
+                api.lists[POLICIES][0]["spec"]["dcgmExporter"]["serviceMonitor"]["interval"] = "60s"
+                api.lists[POLICIES][0]["metadata"]["resourceVersion"] = "99"
+
+    api.answer = answer
+    configmap_reference.give_up(cluster(api), seen, SCRAPE)
+    assert SCRAPE.of(policy(api)) == {"enabled": True, "interval": "60s"} and len(tries) == 2
+
+
+def test_nothing_comes_back_that_the_role_operator_does_not_declare(api: FakeApi) -> None:
+    configmap_reference.point(cluster(api), policy(api), SCRAPE, {"enabled": False})
+    assert configmap_reference.give_up(cluster(api), policy(api), SCRAPE).after == {}
+    assert SCRAPE.of(policy(api)) == {} and writes(api) == [SCRAPE.manager] * 2
 
 
 @pytest.mark.parametrize("reply", [refusal(403, "no"), refusal(409, "no", "Conflict")])

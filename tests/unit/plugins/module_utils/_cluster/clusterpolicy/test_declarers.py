@@ -15,6 +15,7 @@ from inline_snapshot import snapshot as wording
 from tests.unit.fakes.managed import entry, item
 
 PLAYBOOKS = Path(__file__).parents[6] / "playbooks"
+FIELDS_OF_MONITORING = (("config", "name"), ("serviceMonitor", "enabled"))
 DRIVER = {"f:driver": {"f:version": {}, "f:image": {}}}
 
 
@@ -38,13 +39,35 @@ def test_fields_of_other_playbooks_stay_and_the_playbook_is_named() -> None:
     )
 
 
+def test_what_the_monitoring_has_declared_stays_too() -> None:
+    exporter = {"config": {"name": "ours"}, "serviceMonitor": {"enabled": False}}
+    counters, scrape = ({"f:dcgmExporter": {f"f:{block}": {f"f:{key}": {}}}} for block, key in FIELDS_OF_MONITORING)
+    owners = (entry("gpuops.nvidia-counters", counters), entry("gpuops.nvidia-scrape", scrape))
+    wanted = {"dcgmExporter": {"config": {"name": "theirs"}, "serviceMonitor": {"enabled": True, "interval": "1m"}}}
+    made, notes = declarers.respected({"spec": wanted}, item({"dcgmExporter": exporter}, *owners))
+    assert made == {"spec": {"dcgmExporter": {"config": {}, "serviceMonitor": {"interval": "1m"}}}}
+    assert notes == wording(
+        [
+            "spec.dcgmExporter.config.name, spec.dcgmExporter.serviceMonitor.enabled stay as they are, since gpuops.nvidia.monitoring manages it. Run that playbook to change it."
+        ]
+    )
+
+
 def test_a_new_clusterpolicy_has_no_declarers() -> None:
     manifest = {"spec": {"driver": {"version": "595"}}}
     assert declarers.respected(manifest, None) == (manifest, [])
 
 
 @pytest.mark.parametrize(
-    ("manager", "ours"), [("gpuops.nvidia", True), ("gpuops.nvidia-driver", True), ("helm", False), ("gpuops", False)]
+    ("manager", "ours"),
+    [
+        ("gpuops.nvidia", True),
+        ("gpuops.nvidia-driver", True),
+        ("gpuops.nvidia-counters", True),
+        ("gpuops.nvidia-scrape", True),
+        ("helm", False),
+        ("gpuops", False),
+    ],
 )
 def test_whose_manager_it_is(manager: str, ours: bool) -> None:
     assert declarers.is_ours(manager) is ours

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing as t
 from pathlib import Path
@@ -83,6 +84,24 @@ def test_as_many_exporters_serve_as_before(available: int, before: int, ends: bo
             wait(Looks([item]), serving=before)
 
 
+@pytest.mark.parametrize("status", [{"observedGeneration": 2}, {"observedGeneration": 2, "desiredNumberScheduled": 0}])
+def test_a_fleet_without_exporters_has_the_list(status: Json) -> None:
+    wait(Looks([{**daemonset("new"), "status": status}]))
+
+
+@pytest.mark.parametrize("status", [{}, {"observedGeneration": 1, "desiredNumberScheduled": 0}])
+def test_a_daemonset_that_its_controller_has_not_seen_is_no_proof(status: Json) -> None:
+    with pytest.raises(GpuOpsError):
+        wait(Looks([{**daemonset("new"), "status": status}]))
+
+
+@pytest.mark.parametrize("others", [["old"], ["other-new"]])
+def test_all_daemonsets_of_exporters_count(others: list[str]) -> None:
+    found = [daemonset("new"), *map(daemonset, others)]
+    with pytest.raises(GpuOpsError):
+        wait(Looks(found))
+
+
 def test_a_list_of_ours_has_to_go_before_the_charts_counts() -> None:
     with pytest.raises(GpuOpsError) as error:
         wait(Looks([daemonset("old")], rows=[{"name": "a", "node": "gpu-1", "status": "Pending", "ready": "0/1"}]), "")
@@ -99,6 +118,7 @@ def test_no_daemonset_is_no_proof() -> None:
 def test_each_step_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     path.touch()
-    steps = [daemonset("new", updated=count) for count in (1, 1, 2, 3)]
-    wait(Looks(*[[step] for step in steps]), path=path)
-    assert [line.partition(" of ")[0][-1] for line in path.read_text().splitlines()] == ["1", "2", "3"]
+    steps = [{**daemonset("new", generation=1), "status": None}]
+    steps += [daemonset("new", updated=count) for count in (1, 1, 2, 2, 3)]
+    wait(Looks(*[[step] for step in steps], [daemonset("new")]), path=path)
+    assert re.findall(r"\d of \d", path.read_text()) == ["0 of 0", "1 of 3", "2 of 3", "3 of 3"]

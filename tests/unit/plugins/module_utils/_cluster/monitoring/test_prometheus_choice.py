@@ -86,6 +86,11 @@ def test_one_rule_that_does_not_hold_is_enough(labels: dict[str, str]) -> None:
     assert not prometheus_choice.matches(SELECTOR, labels)
 
 
+def test_a_value_that_is_asked_for_comes_before_one_that_has_to_exist() -> None:
+    rules = [{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "In", "values": ["x"]}]
+    assert prometheus_choice.labels_for(server(ruleSelector={"matchExpressions": rules}), RULES) == {"a": "x"}
+
+
 def test_an_empty_selector_chooses_everything() -> None:
     assert prometheus_choice.matches({}, {}) and prometheus_choice.matches({}, {"a": "b"})
 
@@ -122,6 +127,11 @@ ALL: Json = {"ruleSelector": {}, "ruleNamespaceSelector": {}}
 )
 def test_what_is_ignored_has_a_reason(spec: Json, said: str) -> None:
     assert prometheus_choice.why_not(server(**spec), RULES, {"app": "x"}, HERE) == said
+
+
+def test_labels_of_a_namespace_that_are_not_known_are_no_reason() -> None:
+    spec = {**ALL, "ruleNamespaceSelector": {"matchLabels": {"team": "web"}}}
+    assert prometheus_choice.why_not(server(**spec), RULES, {}, {"metadata": {"name": "gpu-operator"}}) == ""
 
 
 def test_without_a_selector_of_namespaces_its_own_one_counts() -> None:
