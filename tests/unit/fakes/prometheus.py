@@ -68,6 +68,11 @@ def failed(status: int, error: str = "") -> Reply:
     return status, json.dumps({"status": "error", "errorType": "x", "error": error}).encode(), {}
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
+        """Say nothing of clients that hang up: some tests let them give up."""
+
+
 @contextlib.contextmanager
 def serving() -> t.Iterator[FakePrometheus]:
     """Serve a fake Prometheus for the duration of a ``with`` block."""
@@ -88,7 +93,7 @@ def serving() -> t.Iterator[FakePrometheus]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _Server(("127.0.0.1", 0), Handler) as server:
         fake.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
