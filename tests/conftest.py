@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests.support.hosts import container_host, container_hosts, vm_host
-from tests.support.labs import deployed_lab, fresh_lab, lab
+from tests.support.labs import deployed_lab, fresh_lab, lab, pytest_runtest_makereport
 from tests.support.registries import basic_registry, registry, token_registry
 from tests.support.times import (
     keep_reasons,
@@ -27,7 +27,8 @@ from tests.support.times import (
 
 __all__ = [
     "basic_registry", "container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "pytest_addoption",
-    "pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary", "registry", "token_registry", "vm_host",
+    "pytest_configure", "pytest_runtest_makereport", "pytest_sessionfinish", "pytest_terminal_summary", "registry",
+    "token_registry", "vm_host",
 ]  # fmt: skip
 
 TIERS = {

@@ -120,7 +120,7 @@ class Playbook:
 
     def set_up(self, state: str) -> None:
         """Run the target setup_<state>, which brings the cluster to a state."""
-        run = self.run(INTEGRATION / "run_target.yml", target=f"setup_{state}")
+        run = self.run(INTEGRATION / "run_target.yml", timeout=600, target=f"setup_{state}", operator_wait_timeout=300)
         assert run.status == 0, run.output
 
     def module(self, module: str, **options: t.Any) -> Run:

@@ -60,3 +60,30 @@ def deployed_lab() -> t.Iterator[Lab]:
     with running_lab("deployed") as running:
         running.deploy()
         yield running
+
+
+def state_of(running: Lab) -> str:
+    """Return what explains a failure on a lab: its nodes, the pods of the stack, and the ends of its logs."""
+    nodes = [
+        f"{item['metadata']['name']} cordoned={item['spec'].get('unschedulable', False)} "
+        f"{json.dumps({key: value for key, value in item['metadata']['labels'].items() if 'nvidia.com' in key})}"
+        for item in json.loads(running.kubectl("get", "nodes", "--output=json"))["items"]
+    ]
+    pods = running.kubectl("get", "pods", "--namespace=gpu-operator", "--output=wide")
+    logs = [
+        f"{name}.log\n{(running.folder / 'logs' / f'{name}.log').read_text()[-3000:]}"
+        for name in ("operator", "agents")
+    ]
+    return "\n\n".join(("\n".join(nodes), pods, *logs))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> t.Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of the labs to the report of a test that fails on them."""
+    report = yield
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, Lab):
+                with contextlib.suppress(Exception):
+                    report.sections.append((f"lab {name}", state_of(value)))
+    return report
