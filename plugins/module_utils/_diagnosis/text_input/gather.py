@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import string
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
@@ -243,6 +244,7 @@ class _TextReading:
             ("N", describe.DESCRIPTION, self._description),
             (" NL", tables.POD_TABLE, self._pods),
             (" NL", tables.EVENT_TABLE, self._events),
+            (" " + string.ascii_lowercase, tables.POD_ROW, self._pod),
             (" =", smi.SMI_LOG, self._smi),
             ("-aki", _YAML, self._yaml),
             ("{[", re.compile(r"\{|\[\{?$"), self._json),
@@ -329,6 +331,13 @@ class _TextReading:
             self._gatherer.add_row(row)
         self._count("row of pods", len(rows))
         return len(taken)
+
+    def _pod(self, place: int, dummy: int) -> int:
+        """Read a row without the head of its table."""
+        for row in tables.pod_rows([self._all[place]], has_namespace=True):
+            self._gatherer.add_row(row)
+            self._count("row of pods")
+        return 1
 
     def _events(self, place: int, dummy: int) -> int:
         taken = self._until(place, lambda line: bool(line.strip()))

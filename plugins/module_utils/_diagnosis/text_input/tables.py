@@ -23,6 +23,13 @@ _POD = re.compile(
     r"(?P<status>[\w:/-]{1,63})\s+(?P<restarts>\d{1,9})(?:\s+\([^()]{1,40}\))?\s+(?P<age>\w{1,20})"
     r"(?:\s+(?P<address>[\da-fA-F.:]{2,45}|<none>)\s+(?P<node>[\w.-]{1,253}|<none>))?"
 )
+POD_ROW = re.compile(
+    r"\s*(?:[\w.-]{1,63}\s+)?(?:pod/)?[\w.-]{1,253}\s+\d{1,3}/\d{1,3}\s+"
+    r"(?:Running|Pending|Completed|Error|Unknown|Terminating|ContainerCreating|PodInitializing|Evicted|OOMKilled"
+    r"|(?:Init:)?\w*(?:BackOff|Error|ImagePull|OOMKilled)|Init:\d+/\d+|UnexpectedAdmissionError)"
+    r"\s+\d{1,9}(?:\s+\([^()]{1,40}\))?\s+\w{1,20}(?:\s|$)"
+)
+"""A row of a table of pods, as somebody pastes it alone: with a status that kubectl prints."""
 _EVENT = re.compile(
     r"\s*(?:(?P<namespace>[\w.-]{1,63})\s+)??(?P<age><unknown>|\w{1,20}(?: \(x\d+ over \w+\))?)\s+"
     r"(?P<type>Normal|Warning)\s+(?P<reason>\w{1,128})\s+(?P<kind>[a-zA-Z.]{1,63})/(?P<name>[\w.:-]{1,253})\s+"

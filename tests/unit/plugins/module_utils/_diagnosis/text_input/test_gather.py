@@ -81,6 +81,14 @@ def test_a_ticket_with_a_table_a_description_events_and_a_log() -> None:
     assert {"NoNvidiaRuntimeHandler", "XidOffTheBus"} <= codes
 
 
+def test_a_row_of_pods_alone_is_read() -> None:
+    gatherer = Gatherer(LITERALS)
+    text = "it says:\nnvidia-operator-validator-7x9kd   0/1   Init:0/4   0   12m\nwhat now?"
+    assert gatherer.take("ticket.md", text) == ["row of pods"]
+    codes = {finding.code for finding in engine.diagnose(gatherer.evidence(), RULES).findings}
+    assert codes == {"OperandWaiting"}
+
+
 def test_the_layout_of_the_operators_must_gather() -> None:
     pods = {
         "apiVersion": "v1",

@@ -69,3 +69,22 @@ def test_a_row_says_that_its_pod_was_killed_for_memory() -> None:
     (line,) = tables.lines_of(row)
     assert (line.text, line.node) == ("OOMKilled: pod gpu-operator/gpu-operator-84d9f557c8-lqp5z", "gpu1")
     assert list(tables.lines_of(tables.TablePod("", "a", "0/1", "CrashLoopBackOff", 5, ""))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_row"),
+    [
+        ("nvidia-operator-validator-7x9kd   0/1   Init:0/4   0   12m", True),
+        ("  gpu-operator nvidia-driver-daemonset-x 0/2 Init:CrashLoopBackOff 5 (30s ago) 12m 10.0.0.1 gpu1", True),
+        ("pod/nvidia-cuda-validator-x 0/1 UnexpectedAdmissionError 0 4s", True),
+        ("nvidia-dcgm-exporter-x 0/1 ErrImagePull 0 2d3h", True),
+        ("nvidia-dcgm-exporter-x 1/1 Running 0 2d3h", True),
+        ("step 3/4 Running tests 0 of 12", False),
+        ("epoch 1/3 Loss 0 12m", False),
+        ("nvidia-dcgm-exporter-x 1/1 Running", False),
+        ("NAME READY STATUS RESTARTS AGE", False),
+    ],
+)
+def test_a_row_without_the_head_of_its_table(line: str, is_row: bool) -> None:
+    assert bool(tables.POD_ROW.match(line)) is is_row
+    assert not is_row or len(list(tables.pod_rows([line], has_namespace=True))) == 1
