@@ -52,7 +52,32 @@ def warnings(spec: Json) -> list[str]:
             f"driver.version is {driver['version']!r}: "
             "with usePrecompiled it is the driver branch alone, for example 595."
         )
-    return found
+    return found + list(_settings_of_the_manager(driver))
+
+
+_INSTEAD_OF_MANAGER = {
+    "ENABLE_AUTO_DRAIN": "drain.enable",
+    "DRAIN_USE_FORCE": "podDeletion.force or drain.force",
+    "DRAIN_DELETE_EMPTYDIR_DATA": "podDeletion.deleteEmptyDir or drain.deleteEmptyDir",
+}
+"""The driver manager's variables that the chart sets to false, and the field of the upgrade policy for the same."""
+
+
+def _settings_of_the_manager(driver: Json) -> t.Iterator[str]:
+    """Yield a sentence for each variable that the driver manager ignores.
+
+    Source: ``isAutoDrainEnabled`` and ``isGPUPodEvictionEnabled`` in cmd/driver-manager/main.go of
+    https://github.com/NVIDIA/k8s-driver-manager (bd62ca7d).
+    """
+    if not (driver.get("upgradePolicy") or {}).get("autoUpgrade"):
+        return
+    for variable in (driver.get("manager") or {}).get("env") or []:
+        field = _INSTEAD_OF_MANAGER.get(variable.get("name", ""))
+        if field and str(variable.get("value")).lower() == "true":
+            yield (
+                f"{variable['name']} in driver.manager.env has no effect while driver.upgradePolicy.autoUpgrade is "
+                f"true. Set {field} in driver.upgradePolicy instead."
+            )
 
 
 def _driver_fields(driver: Json) -> t.Iterator[str]:

@@ -129,3 +129,24 @@ def test_warnings() -> None:
     assert mistakes.warnings({"daemonsets": {"tolerations": [{"key": "nvidia.com/gpu"}]}}) == []
     assert mistakes.warnings({"daemonsets": {"tolerations": [{"key": "", "operator": "Exists"}]}}) == []
     assert "branch alone" in mistakes.warnings({"driver": {"usePrecompiled": True, "version": "595.91.07"}})[0]
+
+
+def env(**values: str) -> dict[str, list[dict[str, str]]]:
+    return {"env": [{"name": name, "value": value} for name, value in values.items()]}
+
+
+@pytest.mark.parametrize("automatic", [True, False, None])
+def test_variables_of_the_driver_manager_that_an_automatic_upgrade_ignores(automatic: bool | None) -> None:
+    manager = env(ENABLE_AUTO_DRAIN="true", DRAIN_USE_FORCE="true", DRAIN_DELETE_EMPTYDIR_DATA="true")
+    policy = None if automatic is None else {"autoUpgrade": automatic}
+    found = mistakes.warnings({"driver": {"manager": manager, "upgradePolicy": policy}})
+    assert [text.split()[0] for text in found] == [each["name"] for each in manager["env"] if automatic]
+    assert not automatic or "Set drain.enable in driver.upgradePolicy" in found[0]
+
+
+@pytest.mark.parametrize(
+    "manager",
+    [None, {"env": None}, env(ENABLE_AUTO_DRAIN="false"), env(ENABLE_GPU_POD_EVICTION="true"), {"env": [{}]}],
+)
+def test_the_charts_own_variables_of_the_manager_are_no_mistake(manager: object) -> None:
+    assert mistakes.warnings({"driver": {"manager": manager, "upgradePolicy": {"autoUpgrade": True}}}) == []
