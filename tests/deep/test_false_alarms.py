@@ -1,0 +1,87 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How often the alert rules, with their defaults, call a person to a healthy fleet. promtool evaluates them.
+
+GpuHeldIdle is no false alarm: jobs that hold GPUs and do not use them are in the replay, and the alert says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import rule_groups
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Thresholds
+
+from lab import prometheus
+from lab.errors import UnavailableError
+from tests.support import replay
+
+NODES, CLUSTERS, DAYS = 16, 4, 30
+TOLERATED = 0.1
+"""False alarms a day, of 64 nodes together."""
+
+Alarm = tuple[str, str]
+_GOT = re.compile(r"\{(?P<labels>alertname=[^}]*)\} (?P<minutes>[\d.E+]+)")
+_NAME = re.compile(r'alertname="(?P<name>\w+)"')
+
+
+def alarms(folder: Path, fleet: replay.Fleet) -> list[Alarm]:
+    """Return the alerts that fire, with their labels: one for each day on which one does."""
+    limits = Thresholds()
+    groups = rule_groups.groups(rule_groups.chosen(limits, (), (26, 7)), limits, {})
+    for rule in groups[1]["rules"]:
+        del rule["annotations"]
+    firing = 'count_over_time(ALERTS{alertstate="firing"}[1d])'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in fleet.series().items()],
+        "promql_expr_test": [
+            {"expr": firing, "eval_time": f"{day}d", "exp_samples": []}
+            for day in range(1, fleet.minutes // replay.DAY + 1)
+        ],
+    }
+    folder.mkdir()
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
+    (folder / "tests.yml").write_text(
+        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "2m", "tests": [test]})
+    )
+    try:
+        status, said = prometheus.promtool("test", "rules", folder / "tests.yml", timeout=3600)
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    found = [(match["labels"], match["minutes"]) for match in _GOT.finditer(said)]
+    assert bool(found) == bool(status), said[-3000:]
+    return found
+
+
+def name_of(alarm: Alarm) -> str:
+    found = _NAME.search(alarm[0])
+    assert found, alarm
+    return found["name"]
+
+
+def test_the_replay_would_show_an_alarm(tmp_path: Path) -> None:
+    fleet = replay.Fleet(2, 1, seed=0)
+    lost: t.Any = replay.State(exporter="down")
+    fleet.nodes[1].happens(600, (30, lost))
+    assert [name_of(alarm) for alarm in alarms(tmp_path / "lost", fleet)] == ["GpuExporterDown"]
+
+
+def test_a_healthy_fleet_calls_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four clusters of 16 nodes, each with upgrades, restarts, MIG changes and lost scrapes of its own."""
+    fleets = [replay.Fleet(NODES, DAYS, seed) for seed in range(1, CLUSTERS + 1)]
+    with ThreadPoolExecutor(2) as pool:
+        listed = pool.map(lambda item: alarms(tmp_path / str(item[0]), item[1]), enumerate(fleets))
+        found = [alarm for each in listed for alarm in each]
+    false = [alarm for alarm in found if name_of(alarm) != "GpuHeldIdle"]
+    with capsys.disabled():
+        rate = len(false) / DAYS
+        print(f"\n{rate:.2f} false alarms a day, and {len(found) - len(false)} GPU-days held idle: {false[:20]}")
+    assert rate <= TOLERATED
