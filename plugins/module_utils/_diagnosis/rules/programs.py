@@ -76,8 +76,8 @@ RULES = (
         code="CompatLibraryNotSupported",
         title="A program is too new for the driver, and this GPU takes no newer CUDA without a new driver",
         severity="failure",
-        cause="The image brings a newer CUDA driver library than the node's driver (error 804). NVIDIA supports that on "
-        "GPUs for data centers alone.",
+        cause="The image brings a newer CUDA driver library than the node's driver (error 804). NVIDIA supports that "
+        "on GPUs for data centers alone.",
         remedy="Run playbooks/upgrade_driver.yml with a driver for the program's CUDA version, or use an image for the "
         "CUDA version that `nvidia-smi` prints on the node.",
         sources=(
