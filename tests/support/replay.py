@@ -219,8 +219,9 @@ class Fleet:
     def series(self) -> Series:
         """Return the series in promtool's notation, by their names with labels."""
         known: Series = {}
+        kube = self._without(self.gaps)
         for node in self.nodes:
-            _write_node(known, node, self._without(self.gaps))
+            _write_node(known, node, kube)
         operator = {
             "gpu_operator_reconciliation_status": [0 if unready else 1 for unready in self._unready],
             "gpu_operator_nodes_upgrades_failed": [0] * self.minutes,

@@ -23,7 +23,7 @@ _INSUFFICIENT = pattern(
 """The validator's own words have a rule of their own: the validator brings its CUDA with it."""
 
 _TOO_OLD = pattern(
-    r"The NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)", "driver on your system is too old"
+    r"The NVIDIA driver on your system is too old \(found version \d+\)", "driver on your system is too old"
 )
 
 _MISMATCH = pattern(

@@ -25,8 +25,8 @@ _POD = re.compile(
 )
 POD_ROW = re.compile(
     r"\s*(?:[\w.-]{1,63}\s+)?(?:pod/)?[\w.-]{1,253}\s+\d{1,3}/\d{1,3}\s+"
-    r"(?:Running|Pending|Completed|Error|Unknown|Terminating|ContainerCreating|PodInitializing|Evicted|OOMKilled"
-    r"|(?:Init:)?\w*(?:BackOff|Error|ImagePull|OOMKilled)|Init:\d+/\d+|UnexpectedAdmissionError)"
+    r"(?:Running|Pending|Completed|Unknown|Terminating|ContainerCreating|PodInitializing|Evicted"
+    r"|(?:Init:)?\w*(?:BackOff|Error|ImagePull|OOMKilled)|Init:\d+/\d+)"
     r"\s+\d{1,9}(?:\s+\([^()]{1,40}\))?\s+\w{1,20}(?:\s|$)"
 )
 """A row of a table of pods, as somebody pastes it alone: with a status that kubectl prints."""
