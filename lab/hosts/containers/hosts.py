@@ -27,7 +27,7 @@ PYTHON_PATH = "/usr/local/lib"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 ANSWER_S = 10.0
-"""The seconds after which a host that boots is asked again: what is started while a container ends may hang."""
+"""The seconds after which a host that boots is asked again: what runc starts while a container ends may hang."""
 
 Say = t.Callable[[str], None]
 
@@ -84,6 +84,7 @@ class ContainerHost:
                         "systemctl", "is-system-running", "--wait", timeout=max(ANSWER_S, deadline - time.monotonic())
                     )
                     return
+                said = "the boot before still runs"
             except LabError as error:
                 said = str(error)
             if "Kernel panic" in self.podman("logs", "--tail", "1", self.name):

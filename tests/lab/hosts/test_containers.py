@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import typing as t
 from pathlib import Path
@@ -146,6 +147,15 @@ def test_intel_iommu_is_off_and_amd_iommu_on_by_default(cpu: str, before: int) -
     with running_containers("cpu", {"debian": 1}, Machine(cpu=cpu)) as hosts:
         [host] = hosts.hosts()
         assert len(host.run("ls", "/sys/kernel/iommu_groups").split()) == before
+
+
+def test_a_command_that_is_stopped_and_killed_has_ended(container_host: ContainerHost) -> None:
+    command = subprocess.Popen([container_host.podman.enter, container_host.name, "sleep", "1000"])
+    try:
+        container_host.shell("until pkill -STOP -x sleep; do sleep 0.1; done; sleep 1; pkill -KILL -x sleep")
+        assert command.wait(timeout=20) == 128 + signal.SIGKILL
+    finally:
+        command.kill()
 
 
 def test_a_host_with_a_broken_initramfs_does_not_come_back(container_host: ContainerHost) -> None:
