@@ -111,5 +111,6 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
         }
     if model.fabric:
         # The driver reports no health of a fabric before that of NVLink 5.
+        keys |= {"module": index + 1}
         keys |= {"fabric_state": _COMPLETED, "fabric_status": 0, **(_HEALTHY if model.link_version >= 5 else {})}
     return keys

@@ -424,10 +424,15 @@ typedef struct {
     unsigned char slot, tray, host, peer_type, module;
 } PlatformInfo;
 
+/* An H200 outside a rack, with driver 580.159.04, fills in these two numbers and leaves the rest zero. */
 Result nvmlDeviceGetPlatformInfo(Device device, PlatformInfo *answer)
 {
-    unsigned peer_type = 0;
-    Result result = whole(device, "peer_type", &peer_type);
+    unsigned module = 0, peer_type = 0;
+    Result result = whole(device, "module", &module);
+    answer->host = 1;
+    answer->module = (unsigned char)module;
+    if (whole(device, "peer_type", &peer_type) == SUCCESS)
+        strcpy(answer->chassis, "1821225190819");
     answer->peer_type = (unsigned char)peer_type;
     return result;
 }

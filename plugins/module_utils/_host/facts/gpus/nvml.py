@@ -218,8 +218,12 @@ def _recovery_action(nvml: t.Any, handle: t.Any) -> str | None:
 def _peer_type(nvml: t.Any, handle: t.Any) -> str | None:
     info = nvml.c_nvmlPlatformInfo_v2_t()
     nvml.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(info))
-    # nvidia-ml-py turns such a byte into text.
-    number = bytes(info)[nvml.c_nvmlPlatformInfo_v2_t.peerType.offset]
+    # nvidia-ml-py makes numbers text, and ends texts at the first zero.
+    kind, answer = type(info), bytes(info)
+    # An H200 outside a rack leaves most of the answer zero (driver 580.159.04). nvidia-smi prints N/A then.
+    if not any(answer[kind.ibGuid.offset : kind.slotNumber.offset]):
+        raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
+    number = answer[kind.peerType.offset]
     return _PEER_TYPES[number] if number < len(_PEER_TYPES) else None
 
 

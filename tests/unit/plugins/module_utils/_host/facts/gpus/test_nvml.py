@@ -197,7 +197,7 @@ def test_what_the_driver_recommends(nvml: SetNvml, number: int, action: str) -> 
 
 
 def test_a_driver_without_recommendations_and_with_persistence_off(nvml: SetNvml) -> None:
-    gpus = machine(L4, 1, persistence=0, peer_type=1)
+    gpus = machine(B200, 1, persistence=0, peer_type=1)
     del gpus[0].keys["recovery_action"]
     nvml(gpus)
     (gpu,) = ask().gpus
