@@ -4,9 +4,9 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What CUDA says to users' programs: their CUDA does not fit the driver, or the GPU has no memory left.
+"""What CUDA says to users' programs: no driver, no GPU, another CUDA, other models, no memory, or their own errors.
 
-The numbers and names of the errors are those of ``driver_types.h`` of CUDA 12: 2, 35, 803 and 804.
+The words are those of the errors 2, 35, 100, 101, 209, 700, 710, 803 and 804 of CUDA 13.0.
 """
 
 from __future__ import annotations
@@ -38,9 +38,116 @@ _NO_MEMORY = (
     pattern(r"\bCUDA out of memory\b|\bCUDA(?: runtime)? error:? (?:\(2\): )?out of memory", "out of memory"),
     pattern(r"\bCUDA_ERROR_OUT_OF_MEMORY\b", "cuda_error_out_of_memory"),
     pattern(r"\bcudaErrorMemoryAllocation\b", "cudaerrormemoryallocation"),
+    pattern(r"\bcupy\.cuda\.memory\.OutOfMemoryError\b", "cupy.cuda.memory.outofmemoryerror"),
+    pattern(
+        r"\bRESOURCE_EXHAUSTED: Out of memory while trying to allocate .* with allocator GPU_\d",
+        "resource_exhausted: out of memory",
+    ),
+)
+
+_NO_DRIVER = (
+    pattern(r"Found no NVIDIA driver on your system", "found no nvidia driver on your system"),
+    pattern(r"\blibcuda\.so\.1'?: cannot open shared object file", "cannot open shared object file"),
+    pattern(r"NVIDIA-SMI couldn't find libnvidia-ml\.so library", "nvidia-smi couldn't find"),
+    pattern(r"JAX was unable to load the CUDA libraries", "jax was unable to load the cuda libraries"),
+)
+
+_NO_GPU = (
+    pattern(r"No CUDA GPUs are available", "no cuda gpus are available"),
+    pattern(
+        r"^(?!.*Failed to allocate device vector A).*no CUDA-capable device is detected",
+        "no cuda-capable device is detected",
+    ),
+    pattern(r"\bCUDA_ERROR_NO_DEVICE\b", "cuda_error_no_device"),
+    pattern(r"\b0 active drivers \(\[\]\)\. There should only be one", "active drivers"),
+)
+
+_NUMBER = pattern(r"^(?!.*nvidia-container-cli).*CUDA error:? invalid device ordinal", "invalid device ordinal")
+"""The toolkit's words are about the host."""
+
+_NO_KERNEL = pattern(
+    r"^(?!.*Failed to (?:allocate|launch)).*no kernel image is available for execution on the device",
+    "no kernel image is available",
+)
+
+_FAULT = (
+    pattern(r"an illegal memory access was encountered", "an illegal memory access was encountered"),
+    pattern(r"\bdevice-side assert triggered\b", "device-side assert triggered"),
 )
 
 RULES = (
+    Rule(
+        code="ProgramWithoutDriver",
+        title="A program's container got no NVIDIA driver",
+        severity="failure",
+        cause="The driver's libraries are not in the container. The pod asks for no GPU, or the container was started "
+        "by a runtime other than NVIDIA's, which is what adds them.",
+        remedy="Give the container a limit for nvidia.com/gpu. If it has one, set runtimeClassName: nvidia in the spec "
+        "of the pod, beside containers and not below one of them, and start the pod again. If that does not help, run "
+        "playbooks/diagnose.yml.",
+        sources=(
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/5",
+            "https://github.com/NVIDIA/gpu-operator/issues/346",
+            "https://github.com/canonical/microk8s/issues/4408",
+        ),
+        certainty="likely",
+        patterns=_NO_DRIVER,
+    ),
+    Rule(
+        code="ProgramSeesNoGPU",
+        title="A program has the driver but finds no GPU",
+        severity="failure",
+        cause="CUDA works and shows the program no GPU. CUDA_VISIBLE_DEVICES names a GPU that the container does not "
+        "have or is empty, the container has no GPU, or the GPU is in MIG mode without MIG devices.",
+        remedy="Run `nvidia-smi -L` and `env | grep VISIBLE_DEVICES` in the container. If a GPU is listed, remove "
+        "CUDA_VISIBLE_DEVICES from the program and the pod: a container's own GPUs count from 0. If none is listed, "
+        "give the container a limit for nvidia.com/gpu or for a MIG device.",
+        sources=(
+            "https://github.com/Grace9994/CoMoSVC/issues/6",
+            "https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables",
+        ),
+        certainty="possible",
+        patterns=_NO_GPU,
+    ),
+    Rule(
+        code="ProgramCountsMoreGPUs",
+        title="A program asks for a GPU by a number that its container does not have",
+        severity="failure",
+        cause="The program starts more processes than its container has GPUs, or counts the GPUs of all nodes. CUDA "
+        "shows a process one MIG device at most.",
+        remedy="Run `nvidia-smi -L` in the container. Start at most one process for each GPU that it lists, numbered "
+        "from 0 on each node, or raise the limit for nvidia.com/gpu.",
+        sources=(
+            "https://github.com/tatsu-lab/stanford_alpaca/issues/67",
+            "https://github.com/LMCache/LMCache/issues/814",
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+        ),
+        certainty="likely",
+        patterns=(_NUMBER,),
+    ),
+    Rule(
+        code="ProgramNotBuiltForGPU",
+        title="A program has no code for the model of its GPU",
+        severity="failure",
+        cause="The program, or a library in its image, was built for other compute capabilities than that of this GPU. "
+        "The GPU and its driver work.",
+        remedy="Use an image that supports the GPU: a newer one for a new model, an older one for an old model. The "
+        "label nvidia.com/gpu.compute.major of the node says what it must support.",
+        sources=("https://github.com/opendatalab/MinerU/issues/1800", "https://github.com/dphnAI/sonar/issues/49"),
+        patterns=(_NO_KERNEL,),
+    ),
+    Rule(
+        code="ProgramFault",
+        title="A program made an error on its GPU",
+        severity="warning",
+        cause="The program used memory that is not its own, or one of its own checks failed. Most often that is an "
+        "error in the program or in its input.",
+        remedy="Run the program with CUDA_LAUNCH_BLOCKING=1, which names the call that fails. If it fails on one node "
+        "only, read that node's kernel log for Xid messages: playbooks/diagnose.yml explains them.",
+        sources=("https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",),
+        certainty="likely",
+        patterns=_FAULT,
+    ),
     Rule(
         code="ProgramNewerThanDriver",
         title="A program's CUDA does not work with the driver that it gets",

@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import all_rules
 
 from tests.unit.diagnosed import found
 from tests.unit.plugins.module_utils._diagnosis.rules.test_failing_operands import WORDS as OF_OPERANDS
 
+RECORDED = yaml.safe_load((Path(__file__).parents[4] / "fixtures" / "diagnosis" / "recorded_programs.yml").read_text())
 ASKED = "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before? "
 LINES = {
     # https://github.com/SYSTRAN/faster-whisper/issues/1259
@@ -44,6 +48,18 @@ LINES = {
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.": ("ProgramOutOfGPUMemory", "certain"),
     "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY": ("ProgramOutOfGPUMemory", "certain"),
     "cudaErrorMemoryAllocation: out of memory": ("ProgramOutOfGPUMemory", "certain"),
+    "RuntimeError: No CUDA GPUs are available": ("ProgramSeesNoGPU", "possible"),
+    # https://github.com/tatsu-lab/stanford_alpaca/issues/67
+    "RuntimeError: CUDA error: invalid device ordinal": ("ProgramCountsMoreGPUs", "likely"),
+    # https://github.com/opendatalab/MinerU/issues/1800
+    "CUDA error: no kernel image is available for execution on the device": ("ProgramNotBuiltForGPU", "certain"),
+    "RuntimeError: CUDA error: an illegal memory access was encountered": ("ProgramFault", "likely"),
+    # https://github.com/tensorflow/tensorflow/issues/10642
+    "ImportError: libcuda.so.1: cannot open shared object file: No such file": ("ProgramWithoutDriver", "likely"),
+    "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file": (
+        "ProgramWithoutDriver",
+        "likely",
+    ),
 }
 
 
@@ -53,10 +69,28 @@ def test_a_line_gives_one_finding(line: str) -> None:
     assert {code: finding.certainty for code, finding in findings.items()} == dict([LINES[line]])
 
 
+@pytest.mark.parametrize("record", RECORDED, ids=lambda record: f"{record['program']}: {record['did']}")
+def test_what_programs_printed_on_a_real_gpu(record: dict[str, str]) -> None:
+    assert list(found(all_rules.RULES, record["excerpt"])) == [record["code"]]
+
+
 def test_the_validators_words_are_those_of_its_own_rule() -> None:
     assert list(found(all_rules.RULES, OF_OPERANDS["ValidatorNewerThanDriver"])) == ["ValidatorNewerThanDriver"]
 
 
-@pytest.mark.parametrize("line", ["Out of memory: Killed process 1 (python)", "cuda: 2 devices", "not out of memory"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Out of memory: Killed process 1 (python)",
+        "cuda: 2 devices",
+        "not out of memory",
+        "libcudart.so.12: cannot open shared object file: No such file or directory",
+        # https://github.com/NVIDIA/gpu-feature-discovery/issues/11: the toolkit speaks of the host.
+        "nvidia-container-cli: detection error: cuda error: invalid device ordinal: unknown",
+        # https://github.com/NVIDIA/gpu-operator/issues/1900: the validator has the driver and asks for a GPU.
+        "Failed to allocate device vector A (error code no CUDA-capable device is detected)!",
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8GiB on the host",
+    ],
+)
 def test_other_lines_give_nothing(line: str) -> None:
     assert not {code for code in found(all_rules.RULES, line) if code.startswith(("Program", "Compat"))}
