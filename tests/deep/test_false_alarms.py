@@ -9,7 +9,6 @@ GpuHeldIdle is no false alarm: jobs that hold GPUs and do not use them are in th
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +18,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import rule_groups
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Thresholds
 
-from lab import prometheus
-from lab.errors import UnavailableError
 from tests.support import replay
+from tests.support.prometheus import promtool_tests
 
 NODES, CLUSTERS, DAYS = 16, 4, 30
 TOLERATED = 0.1
@@ -35,9 +33,6 @@ _NAME = re.compile(r'alertname="(?P<name>\w+)"')
 def alarms(folder: Path, fleet: replay.Fleet) -> list[Alarm]:
     """Return the alerts that fire, with their labels: one for each day on which one does."""
     limits = Thresholds()
-    groups = rule_groups.groups(rule_groups.chosen(limits, (), (26, 7)), limits, {})
-    for rule in groups[1]["rules"]:
-        del rule["annotations"]
     firing = 'count_over_time(ALERTS{alertstate="firing"}[1d])'
     test = {
         "interval": "1m",
@@ -48,14 +43,8 @@ def alarms(folder: Path, fleet: replay.Fleet) -> list[Alarm]:
         ],
     }
     folder.mkdir()
-    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
-    (folder / "tests.yml").write_text(
-        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "2m", "tests": [test]})
-    )
-    try:
-        status, said = prometheus.promtool("test", "rules", folder / "tests.yml", timeout=3600)
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
+    alerts = rule_groups.chosen(limits, (), (26, 7))
+    status, said = promtool_tests(folder, alerts, limits, [test], interval="2m", timeout=3600)
     found = [(match["labels"], match["minutes"]) for match in _GOT.finditer(said)]
     assert bool(found) == bool(status), said[-3000:]
     return found

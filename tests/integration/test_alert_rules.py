@@ -17,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
 
 from lab import prometheus
 from lab.errors import UnavailableError
+from tests.support.prometheus import named, promtool_tests
 
 pytestmark = pytest.mark.slow("promtool computes every minute of each case")
 
@@ -46,7 +47,7 @@ SHAPES: dict[str, t.Callable[[str, bool], dict[str, str]]] = {
 
 def series(name: str, values: str, **labels: str) -> Series:
     """Return a series of promtool: its name with its labels, and its values, one a minute."""
-    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}", values
+    return named(name, labels), values
 
 
 class Exporter:
@@ -187,17 +188,7 @@ def told(alert: Alert, case: Case) -> dict[str, t.Any]:
 
 
 def promtool_test(folder: Path, tests: list[dict[str, t.Any]]) -> None:
-    """Let promtool test the rules, which have no texts here: each text would have to be repeated."""
-    groups = rule_groups.groups(ALERTS, LIMITS, {})
-    for rule in groups[1]["rules"]:
-        del rule["annotations"]
-    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
-    whole = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}
-    (folder / "tests.yml").write_text(json.dumps(whole))
-    try:
-        status, said = prometheus.promtool("test", "rules", folder / "tests.yml")
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
+    status, said = promtool_tests(folder, ALERTS, LIMITS, tests)
     assert status == 0, said
 
 

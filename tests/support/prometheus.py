@@ -2,15 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real Prometheus with given series."""
+"""A real Prometheus, or its promtool, with given series."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import typing as t
 from pathlib import Path
 
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import rule_groups
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Alert, Thresholds
+
 from lab import prometheus
+from lab.errors import UnavailableError
 
 Result = list[dict[str, t.Any]]
 
@@ -44,3 +50,32 @@ def serving(folder: Path, text: t.Iterable[str], moment: int) -> t.Iterator[Reco
     assert status == 0, said
     with prometheus.running({"global": {}}, data=data) as server:
         yield Recorded(server, moment)
+
+
+def named(name: str, labels: t.Mapping[str, str]) -> str:
+    """Return the name of a series with its labels."""
+    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
+
+
+def promtool_tests(
+    folder: Path,
+    alerts: t.Sequence[Alert],
+    limits: Thresholds,
+    tests: t.Sequence[t.Mapping[str, t.Any]],
+    interval: str = "1m",
+    timeout: float = 600,
+) -> tuple[int, str]:
+    """Let promtool test the alert rules, evaluated at an interval. Return its exit status and what it said.
+
+    The rules have no texts here: promtool would want each repeated.
+    """
+    groups = rule_groups.groups(alerts, limits, {})
+    for rule in groups[1]["rules"]:
+        del rule["annotations"]
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
+    whole = {"rule_files": ["rules.yml"], "evaluation_interval": interval, "tests": tests}
+    (folder / "tests.yml").write_text(json.dumps(whole))
+    try:
+        return prometheus.promtool("test", "rules", folder / "tests.yml", timeout=timeout)
+    except UnavailableError as reason:
+        pytest.skip(str(reason))

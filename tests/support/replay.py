@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import random
 import typing as t
+
+from tests.support.prometheus import named
 
 HOUR, DAY = 60, 24 * 60
 GPUS = 2
@@ -244,7 +245,7 @@ class Fleet:
 def _write_node(known: Series, node: Node, kube: list[bool]) -> None:
     exporter = {"job": "nvidia-dcgm-exporter", "instance": f"{node.name}:9400", "node": node.name}
     runs = _runs(node.minutes)
-    known[_named("up", exporter)] = _each(
+    known[named("up", exporter)] = _each(
         _if(runs, lambda state: state.exporter != "gone"), lambda state: int(state.exporter == "up")
     )
     for gpu in range(GPUS):
@@ -252,7 +253,7 @@ def _write_node(known: Series, node: Node, kube: list[bool]) -> None:
         _write_gpu(known, runs, exporter | labels | {"hostname": node.name})
     whole = _runs([state if there else None for state, there in zip(node.minutes, kube, strict=True)])
     on = {"node": node.name}
-    known[_named("kube_node_spec_unschedulable", on)] = _each(whole, lambda s: int(s.cordoned))
+    known[named("kube_node_spec_unschedulable", on)] = _each(whole, lambda s: int(s.cordoned))
     for mig_state in ("success", "pending"):
         _write_mig_state(known, whole, on, mig_state)
     _write_resource(known, whole, on | {"resource": "nvidia_com_gpu"}, of_mig=False, number=GPUS)
@@ -263,24 +264,24 @@ def _write_node(known: Series, node: Node, kube: list[bool]) -> None:
 
 def _write_mig_state(known: Series, whole: Runs, on: dict[str, str], mig_state: str) -> None:
     labels = on | {"label_nvidia_com_mig_config_state": mig_state}
-    known[_named("kube_node_labels", labels)] = _each(_if(whole, lambda s: s.mig_state == mig_state), lambda s: 1)
+    known[named("kube_node_labels", labels)] = _each(_if(whole, lambda s: s.mig_state == mig_state), lambda s: 1)
 
 
 def _write_resource(known: Series, whole: Runs, of: dict[str, str], *, of_mig: bool, number: int) -> None:
     """Write what a node has of a resource, and what it offers."""
     has = _each(whole, lambda s: number if s.mig is of_mig and s.registered else 0)
     offers = _each(whole, lambda s: number if s.mig is of_mig and s.offered else 0)
-    known[_named("kube_node_status_capacity", of)] = has
-    known[_named("kube_node_status_allocatable", of)] = offers
+    known[named("kube_node_status_capacity", of)] = has
+    known[named("kube_node_status_allocatable", of)] = offers
 
 
 def _write_pod(known: Series, whole: Runs, on: dict[str, str], job: str) -> None:
     own = _if(whole, lambda state: state.job == job)
     pod = {"namespace": "team", "pod": job}
     asks = {**pod, **on, "container": "main", "resource": "nvidia_com_gpu"}
-    known[_named("kube_pod_container_resource_requests", asks)] = _each(own, lambda s: GPUS)
-    known[_named("kube_pod_status_phase", pod | {"phase": "Running"})] = _each(own, lambda s: int(s.running))
-    known[_named("kube_pod_status_phase", pod | {"phase": "Pending"})] = _each(own, lambda s: int(not s.running))
+    known[named("kube_pod_container_resource_requests", asks)] = _each(own, lambda s: GPUS)
+    known[named("kube_pod_status_phase", pod | {"phase": "Running"})] = _each(own, lambda s: int(s.running))
+    known[named("kube_pod_status_phase", pod | {"phase": "Pending"})] = _each(own, lambda s: int(not s.running))
 
 
 def _write_gpu(known: Series, runs: Runs, labels: dict[str, str]) -> None:
@@ -310,8 +311,8 @@ def _write_gpu(known: Series, runs: Runs, labels: dict[str, str]) -> None:
     ]
     for more, states in kinds:
         for field, value in values.items():
-            known[_named(f"DCGM_FI_DEV_{field}", more)] = _each(states, value)
-        known[_named("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", more)] = _energy(runs, states)
+            known[named(f"DCGM_FI_DEV_{field}", more)] = _each(states, value)
+        known[named("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", more)] = _energy(runs, states)
 
 
 def _held_by(runs: Runs, job: str) -> Runs:
@@ -353,7 +354,3 @@ def _energy(runs: Runs, shown: Runs) -> str:
         gap = 0 if own else gap + length
         total += step * length
     return " ".join(parts)
-
-
-def _named(name: str, labels: t.Mapping[str, str]) -> str:
-    return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
