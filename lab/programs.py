@@ -43,8 +43,8 @@ def _fetch(package: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         unpacked = Path(scratch) / "unpacked"
         _run(package, "dpkg-deb", "--extract", str(_download(package, Path(scratch))), str(unpacked))
-        for file in (unpacked / "usr" / "bin").iterdir():
-            kept = target / "usr" / "bin" / file.name
+        for file in [path for path in (unpacked / "usr").rglob("*") if not path.is_dir()]:
+            kept = target / file.relative_to(unpacked)
             kept.parent.mkdir(parents=True, exist_ok=True)
             file.replace(kept)
 

@@ -54,12 +54,21 @@ class Prometheus:
         """Return the alerts that fire."""
         return [alert for alert in self.ask("alerts")["alerts"] if alert["state"] == "firing"]
 
-    def is_ready(self) -> bool:
-        """Return whether the server answers."""
-        try:
-            return urllib3.request("GET", f"{self.url}/-/ready", timeout=2, retries=False).status == 200
-        except urllib3.exceptions.HTTPError:
-            return False
+
+def wait_until_ready(server: Component, url: str) -> None:
+    """Wait until a server of this family answers. Raise LabError with the end of its log if it does not start."""
+    deadline = time.monotonic() + _START_S
+    while not _is_ready(url):
+        if not server.alive or time.monotonic() > deadline:
+            raise LabError(f"{server.name} did not start: {server.log_end()}")
+        time.sleep(0.05)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return urllib3.request("GET", f"{url}/-/ready", timeout=2, retries=False).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
 
 
 @contextlib.contextmanager
@@ -86,12 +95,8 @@ def running(configuration: Json, rules: Json | None = None, *, data: Path | None
         server = Component("prometheus", command, folder / "log", folder, dict(os.environ))
         server.start()
         try:
-            found = Prometheus(f"http://127.0.0.1:{port}")
-            deadline = time.monotonic() + _START_S
-            while not found.is_ready():
-                if not server.alive or time.monotonic() > deadline:
-                    raise LabError(f"Prometheus did not start: {server.log_end()}")
-                time.sleep(0.05)
-            yield found
+            url = f"http://127.0.0.1:{port}"
+            wait_until_ready(server, url)
+            yield Prometheus(url)
         finally:
             server.kill()

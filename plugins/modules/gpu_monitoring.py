@@ -214,6 +214,14 @@ scrape_config:
   returned: success
   type: str
   sample: "scrape_configs: []"
+alertmanager_config:
+  description:
+    - What to add to the configuration of an Alertmanager, as the text of a file, or an empty string without alerts. It
+      has a route below C(route.routes), which uses the receiver of the route above it, and C(inhibit_rules), so that
+      one cause is one message.
+  returned: success
+  type: str
+  sample: "inhibit_rules: []"
 objects:
   description: Kinds and names of the objects that the cluster has for it.
   returned: success

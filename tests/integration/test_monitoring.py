@@ -153,6 +153,7 @@ def test_the_playbook_writes_files_and_takes_them_away(lab: Lab, ansible: Playbo
     except UnavailableError as reason:
         pytest.skip(str(reason))
     assert "GpuLost" in rules.read_text() and "GpuHeldIdle" not in rules.read_text()
+    assert "GpuLost" in str(yaml.safe_load((folder / "gpu_alertmanager.yml").read_text())["inhibit_rules"])
     gone = ansible.run(PLAYBOOK, monitoring_state="absent", **wanted)
     assert gone.status == 0 and list(folder.iterdir()) == [] and state_of_policy(lab) == before, gone.output
 

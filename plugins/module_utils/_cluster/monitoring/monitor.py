@@ -52,7 +52,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters, rule_groups, scrape_jobs
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import (
+    alertmanager,
+    counters,
+    rule_groups,
+    scrape_jobs,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Alert
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import Counter
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OperatorLine
@@ -299,6 +304,9 @@ class _Setup:
             "alerts": [alert.name for alert in wanted.alerts] if wanted else [],
             "rules": _written({"groups": self._groups(wanted)}) if wanted and wanted.alerts else "",
             "scrape_config": self._scrape_config() if wanted else "",
+            "alertmanager_config": (
+                _written(alertmanager.configuration(wanted.alerts)) if wanted and wanted.alerts else ""
+            ),
             "objects": [step.title for step in steps if step.wanted],
             "removed": [step.title for step in steps if not step.wanted],
             "diff": {

@@ -107,6 +107,8 @@ def test_all_of_it_comes_and_a_second_run_changes_nothing(module: t.Callable, ap
     assert {rule["labels"]["team"] for rule in rules["groups"][1]["rules"]} == {"gpu"}
     assert [rule["alert"] for rule in rules["groups"][1]["rules"]] == run.result["alerts"]
     assert len(yaml.safe_load(run.result["scrape_config"])["scrape_configs"]) == 2
+    (route,) = yaml.safe_load(run.result["alertmanager_config"])["route"]["routes"]
+    assert route["group_by"] == ["alertname"] and "receiver" not in route
     assert "gpuops-gpu-rules" in run.result["diff"]["after"] and name in run.result["diff"]["after"]
     done = writes(api)
     again = module(dashboards=DASHBOARD, alert_labels={"team": "gpu"})
