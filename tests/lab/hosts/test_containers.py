@@ -49,7 +49,7 @@ def test_shows_the_gpus_bound_to_nouveau(host: ContainerHost) -> None:
     assert {"nouveau", "drm"} <= loaded(host)
 
 
-RIGHTS = "grep Cap /proc/self/status; ulimit -n; ulimit -H -n; grep devices /proc/self/cgroup; id; umask; env | sort"
+RIGHTS = "grep Cap /proc/self/status; ulimit -H -n; grep devices /proc/self/cgroup; id; umask; env | sort"
 
 
 def test_a_command_has_the_environment_and_the_rights_that_the_container_gives(host: ContainerHost) -> None:
@@ -59,6 +59,8 @@ def test_a_command_has_the_environment_and_the_rights_that_the_container_gives(h
     ours = {"container_uuid"}  # systemd's, for itself
     expected = [line for line in by_runc.stdout.strip().splitlines() if line.partition("=")[0] not in ours]
     assert host.shell(RIGHTS).splitlines() == expected
+    # The Go runtime of runc 1.1 raises this limit of its own, and on a busy machine its command may inherit that.
+    assert host.shell("ulimit -n") == "1024"
     with pytest.raises(LabError, match=r"not permitted|denied"):
         host.shell("mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk")
     with pytest.raises(LabError, match=r"not permitted|denied"):
