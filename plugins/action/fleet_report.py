@@ -18,6 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _gate
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import picture
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import store
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.page import Page, page_of
@@ -62,11 +63,13 @@ class ActionModule(ActionBase):
     def _here(self) -> Json:
         """Return the picture, or the failure that the module would report."""
         valid, options = t.cast(t.Any, self).validate_argument_spec(**CONNECTION.including(picture.SPEC).arguments)
+        secrets = valid._no_log_values.union(secrets_in({"prometheus": options["prometheus"]}))
         try:
-            return {"changed": False, "picture": _gate.shown(picture.picture(options))}
+            result = {"changed": False, "picture": _gate.shown(picture.picture(options))}
+            return t.cast(Json, remove_values(result, secrets)) if secrets else result
         except GpuOpsError as e:
             failure = {"failed": True, "msg": _gate.sentence(e.msg), **_gate.shown(e.details)}
-            return t.cast(Json, remove_values(failure, valid._no_log_values))
+            return t.cast(Json, remove_values(failure, secrets))
 
     def _there(self, task_vars: Json) -> Json:
         result = self._execute_module(

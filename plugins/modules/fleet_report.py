@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - gpuops.nvidia.cluster
   - gpuops.nvidia.stack
   - gpuops.nvidia.evidence
+  - gpuops.nvidia.usage
   - gpuops.nvidia.tolerance
 attributes:
   action:
@@ -52,6 +53,15 @@ options:
     description: Permissions of the file, as an octal number in quotes.
     type: str
     default: "0600"
+  usage:
+    description:
+      - Also say how much the GPUs are used, by whom, and which ones are idle. It is read from O(prometheus) if that is
+        given, or else from the exporters, as M(gpuops.nvidia.gpu_metrics_info) does.
+      - What cannot be read is named among the gaps. The exporters take the verbs C(get) and C(create) on
+        C(pods/portforward) in the operator's namespace.
+      - It is on if O(prometheus) is given.
+    type: bool
+    default: false
 seealso:
   - module: gpuops.nvidia.diagnose
   - module: gpuops.nvidia.gpu_stack_info
@@ -123,7 +133,7 @@ SPEC = CONNECTION.including(picture.SPEC)
 
 def main() -> t.NoReturn:
     # The action plugin of this name takes it out of the result, and writes the page.
-    run(SPEC, lambda module: {"picture": picture.picture(module.params)})
+    run(SPEC, lambda module: {"picture": picture.picture(module.params)}, secrets=("prometheus",))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu_metrics_info on the lab: what the exporters say themselves, and what a real Prometheus has of them."""
+"""gpu_metrics_info and the report on the lab: what the exporters say, and what a real Prometheus has of them."""
 
 from __future__ import annotations
 
 import json
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.support.monitoring import scrape_configuration
 pytestmark = pytest.mark.slow("a stack comes up, and a Prometheus scrapes it")
 
 MODULE = "gpuops.nvidia.gpu_metrics_info"
+REPORT = Path(__file__).resolve().parents[2] / "playbooks" / "report.yml"
 HOLDER = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -63,7 +65,18 @@ def until_named(ansible: Playbook, node: str, **options: t.Any) -> dict[str, t.A
         time.sleep(0.5)
 
 
-def test_what_gpus_do_and_who_holds_them(lab: Lab, ansible: Playbook, holder: str) -> None:
+def page(ansible: Playbook, folder: Path, **variables: t.Any) -> str:
+    """Return the report, for which it is known how much the GPUs are used."""
+    path = folder / "fleet.html"
+    run = ansible.run(REPORT, report_path=str(path), report_price_per_gpu_hour=2, **variables)
+    assert run.status == 0, run.output
+    text = path.read_text()
+    assert "How much the GPUs are used" in text.partition('id="gaps"')[0], text.partition('id="gaps"')[2][:1000]
+    assert "how much the GPUs are used" not in text.partition('id="gaps"')[2]
+    return text
+
+
+def test_what_gpus_do_and_who_holds_them(lab: Lab, ansible: Playbook, holder: str, tmp_path: Path) -> None:
     result = until_named(ansible, holder, price_per_gpu_hour=2, idle_below=100)
     assert [row for row in result["nodes"] if not row["ok"]] == [] and result["summary"]["nodes"] == 4
     assert len(result["gpus"]) == result["summary"]["gpus"] == 32
@@ -73,16 +86,19 @@ def test_what_gpus_do_and_who_holds_them(lab: Lab, ansible: Playbook, holder: st
     assert (namespace["gpus"], namespace["idle"]) == (2, 2)
     assert {(row["node"], row["cost_per_hour"]) for row in result["idle_holders"]} == {(holder, 2.0)}
     assert result["idle_holders"][0]["cost"] is None
+    assert "Utilisation now" in page(ansible, tmp_path, report_usage=True)
 
     try:
         with prometheus.running(scrape_configuration(lab, [], honor_labels=False)) as server:
             asked = {"prometheus": {"url": server.url, "range": "5m"}, "price_per_gpu_hour": 12, "idle_below": 100}
             remembered = until_named(ansible, holder, **asked)
+            of_past = page(ansible, tmp_path, report_prometheus={"url": server.url, "range": "3h"})
     except UnavailableError as reason:
         pytest.skip(str(reason))
     assert [row for row in remembered["nodes"] if not row["ok"]] == [] and len(remembered["gpus"]) == 32
     # The scraped pod is the exporter's: of the other GPUs, nobody is the holder.
     assert held(remembered) == [holder, holder] and remembered["summary"]["free"] == 30
+    assert "Utilisation over 3 hours" in of_past
     assert [(row["hours"], row["cost"]) for row in remembered["idle_holders"]] == [(0.08, 0.96)] * 2
     compared = ("node", "gpu", "uuid", "model", "utilisation_from", "memory_total_mib")
     assert [[row[field] for field in compared] for row in remembered["gpus"]] == [

@@ -83,6 +83,7 @@ def data(rows: t.Sequence[Json], **changes: t.Any) -> Json:
         "findings": [],
         "gaps": [],
         "pods": [],
+        "usage": None,
         "hosts": {},
         **changes,
     }
@@ -96,6 +97,43 @@ def gpu(number: int, **changes: t.Any) -> Json:
         "inforom": "G520.0200.00.05",
         "gsp": "580.95.05",
         "mig": {"mode": False, "gpu_instances": []},
+        **changes,
+    }
+
+
+def usage(nodes: t.Mapping[str, float], **changes: t.Any) -> Json:
+    """Return how much the GPUs of some nodes are used, as `collect.usage` does from a Prometheus of a week."""
+    return {
+        "source": "prometheus",
+        "time_range": {"begin": "2026-11-16T12:00:00Z", "end": TAKEN, "step_s": 10080},
+        "summary": {"mean_utilisation": 61.3, "held": 12, "idle": 2, "idle_cost": 300.0, "power_w": 41230.0},
+        "namespaces": [space("batch", 4, 88.1), space("notebooks", 8, 12.4, idle=2, cost=300.0)],
+        "idle_holders": [idle("jupyter-ada-0", 0, 96.0), idle("jupyter-grace-0", 1, 24.0)],
+        "nodes": dict(nodes),
+        **changes,
+    }
+
+
+def space(name: str, gpus: int, mean: float | None, idle: int = 0, cost: float | None = 0.0) -> Json:
+    """Return what a namespace holds, as gpu_metrics_info does."""
+    numbers = {"gpus": gpus, "mig_instances": 0, "idle": idle, "mean_utilisation": mean, "idle_cost": cost}
+    return {"namespace": name, **numbers, "unnamed_pods": 0}
+
+
+def idle(pod: str, number: int, hours: float | None, **changes: t.Any) -> Json:
+    """Return a GPU that a pod leaves idle, as gpu_metrics_info does."""
+    return {
+        "node": "gpu-0003",
+        "gpu": number,
+        "uuid": f"GPU-{number}",
+        "mig_profile": None,
+        "mig_instance": None,
+        "model": "NVIDIA H100 80GB HBM3",
+        "pods": [{"namespace": "notebooks", "pod": pod, "container": "main"}],
+        "utilisation": 0.0,
+        "hours": hours,
+        "cost_per_hour": 2.5,
+        "cost": None if hours is None else hours * 2.5,
         **changes,
     }
 
@@ -123,6 +161,7 @@ def fleet(count: int = 1000) -> Json:
         rows,
         stack={"nodes": rows, "verdict": verdict},
         pods=pods,
+        usage=usage({name: float(number * 7 % 100) for number, name in enumerate(names)}),
         hosts=hosts,
         findings=found,
         gaps=[

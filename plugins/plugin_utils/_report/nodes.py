@@ -13,14 +13,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._devices import Devices
-from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import bars
-
-LONGEST = 200
-"""How much of a text is shown. Names are shorter, and whoever writes longer ones does not read them."""
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import bars, usage
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.texts import short
 
 PODS_LISTED = 40
 """How many pods of a node are listed."""
@@ -83,12 +80,6 @@ class Node:
     firmware: tuple[tuple[str, str], ...]
 
 
-def short(text: object, longest: int = LONGEST) -> str:
-    """Return a text from outside as the page may show it: printable, on one line, and not too long."""
-    line = printable(" ".join(str(text)[: longest + 1].split()))
-    return line if len(line) <= longest else f"{line[:longest]}…"
-
-
 def nodes_of(data: Json) -> list[Node]:
     """Return the nodes of the fleet, in the order of their names. ``data`` is the module's result."""
     on_node: dict[str, list[int]] = collections.defaultdict(list)
@@ -126,7 +117,7 @@ def _node(number: int, row: Json, data: Json, found: t.Sequence[int], pods: t.Se
         ),
         more_pods=max(0, len(listed) - PODS_LISTED),
         findings=tuple(found),
-        notes=tuple(_notes(row)),
+        notes=tuple(_notes(row, usage.of_node(data, row["name"]))),
         firmware=tuple(_firmware(gpus)),
     )
 
@@ -187,8 +178,10 @@ def held(gpus: t.Mapping[str, int]) -> str:
     return ", ".join(str(number) if name == "gpu" else f"{number} x {short(name)}" for name, number in short_names)
 
 
-def _notes(row: Json) -> t.Iterator[tuple[str, str]]:
+def _notes(row: Json, used: str) -> t.Iterator[tuple[str, str]]:
     sharing, mig = row["sharing"], row["mig"]
+    if used:
+        yield "Utilisation", used
     if sharing["strategy"] not in (None, "none"):
         yield "Sharing", short(f"{sharing['strategy']}, {row['replicas']} pods for each GPU")
     if mig["config"] and mig["config"] != names.MIG_DISABLED:

@@ -23,8 +23,9 @@ from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.nodes import
     Node,
     State,
     nodes_of,
-    short,
 )
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.texts import short
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.usage import Usage, usage_of
 
 DRIFT = "FleetDrift"
 """How the codes of findings about drift begin."""
@@ -34,6 +35,9 @@ NAMESPACES, NODES_LISTED = 30, 20
 
 LONG = 1000
 """How much is shown of a sentence or of a line of a log."""
+
+MEASURED = ("taken", "took_s", "usage")
+"""The parts of the module's result that differ each time. They are no change of the fleet."""
 
 LEVELS = {"failure": "Failure", "warning": "Warning", "ok": "Note"}
 
@@ -114,6 +118,7 @@ class Page:
     drift: tuple[Finding, ...]
     versions: tuple[Table, ...]
     namespaces: tuple[Share, ...]
+    usage: Usage | None
     gaps: tuple[tuple[str, str], ...]
     changes: changes.Changes
     state: Json
@@ -162,6 +167,7 @@ def page_of(data: Json, title: str, former: Json | None) -> Page:
         drift=tuple(each for each in found if each.code.startswith(DRIFT)),
         versions=tuple(_versions(nodes)),
         namespaces=_namespaces(data["pods"]),
+        usage=usage_of(data),
         gaps=tuple((short(gap["what"]), short(gap["why"])) for gap in data["gaps"]),
         changes=changed,
         state=state,
@@ -289,7 +295,7 @@ def _finding(number: int, found: Json, nodes: t.Sequence[Node]) -> Finding:
 
 def _state(data: Json, nodes: t.Sequence[Node]) -> Json:
     """Return what the next report compares itself with."""
-    shown = {key: value for key, value in data.items() if key not in ("taken", "took_s")}
+    shown = {key: value for key, value in data.items() if key not in MEASURED}
     return {
         "taken": short(data["taken"]),
         "digest": hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest(),

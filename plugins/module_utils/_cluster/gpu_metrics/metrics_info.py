@@ -81,16 +81,17 @@ class _Found:
         return gpu_past.past_of(reading, self.highest, self.means, self.time) if self.time else gpu_past.NO_PAST
 
 
-def metrics_info(cluster: Cluster, options: Options) -> Json:
-    """Return the module's result."""
+def metrics_info(cluster: Cluster, options: Options, holders: t.Sequence[GpuPod] | None = None) -> Json:
+    """Return the module's result. ``holders`` are the pods with GPUs, for a caller that has listed them."""
     request = metrics_request.request_of(options)
     fleet = exporter_answers.read_fleet(cluster, options)
-    pods = gpu_pods(cluster, options["namespace"]) if options["allocated"] else []
+    if holders is None:
+        holders = gpu_pods(cluster, options["namespace"]) if options["allocated"] else []
     asked = request.prometheus
     found = _from_exporters(cluster, options, fleet) if asked is None else _from_prometheus(asked, options, fleet)
     nodes = {report.node for report in found.reports}
     readings = gpu_readings.readings(found.series)
-    missing = gpu_usage.unnamed(readings, (pod for pod in pods if pod.node in nodes))
+    missing = gpu_usage.unnamed(readings, (pod for pod in holders if pod.node in nodes))
     readings = gpu_usage.without_guesses(readings, missing)
     gpus = [gpu_usage.used(each, found.past_of(each), request.rule) for each in readings]
     return with_warnings(_result(found, gpus, missing, request.rule), found.warnings)

@@ -46,15 +46,8 @@ _SERVER: dict[str, Option] = {
     "timeout": {"type": "int", "default": 60},
 }
 
-OPTIONS = ArgumentSpec(
+USAGE = ArgumentSpec(
     {
-        "namespace": {"type": "str", "default": "gpu-operator"},
-        "label_selector": {"type": "str", "default": "app=nvidia-dcgm-exporter"},
-        "port": {"type": "int", "default": 9400},
-        "nodes": {"type": "list", "elements": "str"},
-        "parallel": {"type": "int", "default": 20},
-        "timeout": {"type": "int", "default": 15},
-        "allocated": {"type": "bool", "default": True},
         "idle_below": {"type": "float", "default": 1.0},
         "price_per_gpu_hour": {"type": "float"},
         "prometheus": ArgumentSpec(
@@ -64,6 +57,24 @@ OPTIONS = ArgumentSpec(
         ).as_dict(),
     },
 )
+"""Where metrics come from, what counts as idle, and what it costs. The documentation fragment is ``usage``."""
+
+OPTIONS = ArgumentSpec(
+    {
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "label_selector": {"type": "str", "default": "app=nvidia-dcgm-exporter"},
+        "port": {"type": "int", "default": 9400},
+        "nodes": {"type": "list", "elements": "str"},
+        "parallel": {"type": "int", "default": 20},
+        "timeout": {"type": "int", "default": 15},
+        "allocated": {"type": "bool", "default": True},
+    },
+).including(USAGE)
+
+
+def defaults() -> Json:
+    """Return the options' values for a caller that has only some of them."""
+    return {name: option.get("default") for name, option in OPTIONS.options.items()}
 
 
 @dataclasses.dataclass(frozen=True)

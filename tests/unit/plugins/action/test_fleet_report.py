@@ -154,3 +154,17 @@ def test_a_failure_here_is_that_of_the_module(tmp_path: Path, monkeypatch: pytes
 def test_wrong_options_are_refused_here_too(tmp_path: Path) -> None:
     with pytest.raises(AnsibleActionFail, match=r"Unsupported parameters.*colour"):
         started(action(None, {}, {}, {"path": str(tmp_path / "fleet.html"), "colour": "red"}), sys.executable)
+
+
+def test_a_secret_of_the_prometheus_is_in_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def echoes(options: t.Mapping[str, t.Any]) -> Json:
+        said = f"Prometheus refuses {options['prometheus']['token']} of {options['prometheus']['secret_headers']}."
+        found: Json = picture()["picture"]
+        return {**found, "gaps": [{"what": "how much the GPUs are used", "why": said}]}
+
+    monkeypatch.setattr(source, "picture", echoes)
+    path = tmp_path / "fleet.html"
+    server = {"url": "https://prometheus.example.com", "token": "hunter22", "secret_headers": {"X-Key": "swordfish"}}
+    assert started(action(None, {}, {}, {"path": str(path), "prometheus": server}), sys.executable)["changed"]
+    text = path.read_text()
+    assert "Prometheus refuses" in text and "hunter22" not in text and "swordfish" not in text

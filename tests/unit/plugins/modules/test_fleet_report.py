@@ -58,3 +58,31 @@ def test_a_cluster_that_does_not_answer_fails(run_module: Run) -> None:
     assert run.result["msg"] == wording(
         "Cannot reach the Kubernetes API: HTTPConnection(host='127.0.0.1', port=1): Failed to establish a new connection: [Errno 111] Connection refused. Check that the API server runs and that the kubeconfig's server address and certificate authority are right."
     )
+
+
+def test_without_exporters_the_use_of_the_gpus_is_a_gap(module: Run) -> None:
+    assert module().result["picture"]["usage"] is None
+    picture = module(usage=True).result["picture"]
+    assert picture["usage"]["summary"]["gpus"] == 0 and picture["usage"]["nodes"] == {}
+    assert "how much the GPUs are used on gpu-0000, gpu-0001" in [gap["what"] for gap in picture["gaps"]]
+
+
+def test_a_prometheus_that_does_not_answer_is_a_gap_without_its_secrets(module: Run) -> None:
+    server = {"url": "http://127.0.0.1:1", "token": "hunter22"}
+    run = module(prometheus=server)
+    assert run.rc == 0 and run.result["picture"]["usage"] is None
+    (gap,) = (gap for gap in run.result["picture"]["gaps"] if gap["what"] == "how much the GPUs are used")
+    assert "Prometheus" in gap["why"] and "hunter22" not in str(run.result)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"prometheus": {"url": "prometheus"}}, "prometheus.url is no address"),
+        ({"price_per_gpu_hour": -1}, "price_per_gpu_hour is -1"),
+        ({"idle_below": 101}, "idle_below is 101"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_read(module: Run, option: dict[str, t.Any], said: str) -> None:
+    run = module(host="http://127.0.0.1:1", **option)
+    assert run.rc == 1 and said in run.result["msg"]

@@ -20,12 +20,13 @@ def test_hosts_without_a_cluster_make_a_picture(monkeypatch: pytest.MonkeyPatch)
     gaps = [Gap("the cluster", "It does not answer.")]
     evidence = Evidence(taken="2026-11-23T12:00:00Z", hosts=hosts, gaps=gaps)
     monkeypatch.setattr(diagnose, "examine", lambda options: (evidence, Diagnosis([], gaps)))
-    found = picture.picture({})
+    found = picture.picture({name: option.get("default") for name, option in picture.SPEC.options.items()})
     assert found.pop("took_s") >= 0
     assert found == {
         "taken": "2026-11-23T12:00:00Z",
         "stack": None,
         "pods": [],
+        "usage": None,
         "findings": [],
         "gaps": [{"what": "the cluster", "why": "It does not answer."}],
         "hosts": {"a": {"gpus": []}, "b": {"gpus": [{k: gpu[k] for k in ("vbios", "inforom", "gsp", "mig")}]}},
