@@ -185,7 +185,12 @@ def test_pictures_for_the_docs_can_be_taken(browser: Browser, tmp_path: Path) ->
     path = tmp_path / "fleet.html"
     path.write_text(render.html(page.page_of(fleets.fleet(240), "Production", former)))
     folder = Path(os.environ.get("GPUOPS_PICTURES", tmp_path))
-    for name, theme, place in (("light", "light", ""), ("dark", "dark", "#fleet"), ("node", "light", "#n12")):
+    for name, theme, place in (
+        ("light", "light", ""),
+        ("dark", "dark", "#fleet"),
+        ("node", "light", "#n12"),
+        ("use", "light", "#idle"),
+    ):
         tab = browser.new_page(color_scheme=theme, viewport={"width": 1180, "height": 760})
         tab.goto(path.as_uri() + place)
         tab.evaluate("document.activeElement.blur()")

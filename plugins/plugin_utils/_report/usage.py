@@ -68,7 +68,7 @@ class Usage:
     @property
     def has_cost(self) -> bool:
         """Whether anything has a price."""
-        return any(each.cost for each in (*self.idle_gpus, *self.namespaces))
+        return any(each.cost for each in self.idle_gpus) or any(each.cost for each in self.namespaces)
 
 
 def usage_of(data: Json) -> Usage | None:
@@ -107,7 +107,7 @@ def _namespace(row: Json) -> NamespaceUse:
         int(row["gpus"]) + int(row["mig_instances"]),
         row["mean_utilisation"],
         int(row["idle"]),
-        _money(row["idle_cost"]),
+        _money(row["idle_cost"]) if row["idle"] else "",
     )
 
 
