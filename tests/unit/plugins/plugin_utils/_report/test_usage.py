@@ -93,6 +93,12 @@ def test_the_page_shows_the_sum_the_holders_and_each_node() -> None:
         assert said in text, said
 
 
+def test_no_idle_gpu_has_no_cost() -> None:
+    busy = measured({})["summary"] | {"idle": 0, "idle_cost": 0.0}
+    text = html(usage=measured({}, summary=busy, idle_holders=[]))
+    assert "0 of 12 held are idle" in text and "which cost" not in text
+
+
 def test_another_use_of_the_same_fleet_is_no_change() -> None:
     before = page.page_of(data([NODE], usage=measured({"gpu-0003": 10.0})), "Test", None)
     after = page.page_of(data([NODE], usage=measured({"gpu-0003": 90.0})), "Test", before.state)
