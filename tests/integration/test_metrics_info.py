@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import usage
 
 from lab import prometheus
 from lab.cluster import Lab
@@ -71,8 +72,8 @@ def page(ansible: Playbook, folder: Path, **variables: t.Any) -> str:
     run = ansible.run(REPORT, report_path=str(path), report_price_per_gpu_hour=2, **variables)
     assert run.status == 0, run.output
     text = path.read_text()
-    assert "How much the GPUs are used" in text.partition('id="gaps"')[0], text.partition('id="gaps"')[2][:1000]
-    assert "how much the GPUs are used" not in text.partition('id="gaps"')[2]
+    shown, dummy, gaps = text.partition('id="gaps"')
+    assert 'id="idle"' in shown and usage.WHAT not in gaps, gaps[:1000]
     return text
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.texts import short
 
-LISTED = 30
+USES_LISTED = 30
 """How many namespaces are listed, and how many idle GPUs."""
 
 
@@ -87,10 +87,10 @@ def usage_of(data: Json) -> Usage | None:
         idle=int(total["idle"]),
         cost=_money(total["idle_cost"]),
         power="" if total["power_w"] is None else f"{total['power_w'] / 1000:,.1f} kW",
-        namespaces=tuple(spaces[:LISTED]),
-        more_namespaces=max(0, len(spaces) - LISTED),
-        idle_gpus=tuple(idle[:LISTED]),
-        more_idle_gpus=max(0, len(idle) - LISTED),
+        namespaces=tuple(spaces[:USES_LISTED]),
+        more_namespaces=max(0, len(spaces) - USES_LISTED),
+        idle_gpus=tuple(idle[:USES_LISTED]),
+        more_idle_gpus=max(0, len(idle) - USES_LISTED),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import usage
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import FakeApi
@@ -64,14 +65,14 @@ def test_without_exporters_the_use_of_the_gpus_is_a_gap(module: Run) -> None:
     assert module().result["picture"]["usage"] is None
     picture = module(usage=True).result["picture"]
     assert picture["usage"]["summary"]["gpus"] == 0 and picture["usage"]["nodes"] == {}
-    assert "how much the GPUs are used on gpu-0000, gpu-0001" in [gap["what"] for gap in picture["gaps"]]
+    assert f"{usage.WHAT} on gpu-0000, gpu-0001" in [gap["what"] for gap in picture["gaps"]]
 
 
 def test_a_prometheus_that_does_not_answer_is_a_gap_without_its_secrets(module: Run) -> None:
     server = {"url": "http://127.0.0.1:1", "token": "hunter22"}
     run = module(prometheus=server)
     assert run.rc == 0 and run.result["picture"]["usage"] is None
-    (gap,) = (gap for gap in run.result["picture"]["gaps"] if gap["what"] == "how much the GPUs are used")
+    (gap,) = (gap for gap in run.result["picture"]["gaps"] if gap["what"] == usage.WHAT)
     assert "Prometheus" in gap["why"] and "hunter22" not in str(run.result)
 
 

@@ -120,10 +120,3 @@ def test_what_is_not_reported_yet_is_empty() -> None:
     bare = dict.fromkeys(("driver", "kernel", "os", "runtime"))
     (node,) = nodes.nodes_of(data([row("gpu-0", H100, part(1, 0), **bare)]))
     assert (node.driver, node.kernel, node.os, node.runtime) == ("", "", "", "")
-
-
-def test_text_from_outside_is_one_printable_line_of_some_length() -> None:
-    assert nodes.short("a\nb\x1b[31m") == "a b\\x1b[31m"
-    assert nodes.short("x" * 100_000) == "x" * 200 + "\u2026"
-    assert nodes.short("x" * 200) == "x" * 200
-    assert nodes.short("y" * 300, 1000) == "y" * 300

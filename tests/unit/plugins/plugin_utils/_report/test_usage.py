@@ -38,10 +38,12 @@ def test_the_largest_holder_comes_first_and_then_the_worst() -> None:
 
 
 def test_many_namespaces_and_idle_gpus_are_counted() -> None:
-    spaces = [space(f"team-{number}", 1, 5.0) for number in range(usage.LISTED + 2)]
-    found = made(namespaces=spaces, idle_holders=[idle(f"pod-{number}", 0, 1.0) for number in range(usage.LISTED + 5)])
-    assert (len(found.namespaces), found.more_namespaces) == (usage.LISTED, 2)
-    assert (len(found.idle_gpus), found.more_idle_gpus) == (usage.LISTED, 5)
+    spaces = [space(f"team-{number}", 1, 5.0) for number in range(usage.USES_LISTED + 2)]
+    found = made(
+        namespaces=spaces, idle_holders=[idle(f"pod-{number}", 0, 1.0) for number in range(usage.USES_LISTED + 5)]
+    )
+    assert (len(found.namespaces), found.more_namespaces) == (usage.USES_LISTED, 2)
+    assert (len(found.idle_gpus), found.more_idle_gpus) == (usage.USES_LISTED, 5)
 
 
 @pytest.mark.parametrize(
