@@ -48,7 +48,7 @@ done
 # runc does it, and says why it cannot.
 #
 # systemd-shutdown stops all processes before it kills them. When nsenter forks, it stops itself with its child and
-# keeps it as a zombie, for which systemd-shutdown waits 90 s (seen at 3 of 141 reboots of a busy machine). A shell only
+# keeps it as a zombie, for which systemd-shutdown waits 90 s (seen at 4 of 141 reboots of a busy machine). A shell only
 # waits.
 ENTER = """#!/usr/bin/env -S -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh
 host=$1; shift
