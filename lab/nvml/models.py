@@ -110,7 +110,7 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
             "link_version": model.link_version,
         }
     if model.fabric:
-        # The driver reports no health of a fabric before that of NVLink 5.
         keys |= {"module": index + 1}
+        # The driver reports no health of a fabric before that of NVLink 5.
         keys |= {"fabric_state": _COMPLETED, "fabric_status": 0, **(_HEALTHY if model.link_version >= 5 else {})}
     return keys

@@ -55,13 +55,26 @@ class Prometheus:
         return [alert for alert in self.ask("alerts")["alerts"] if alert["state"] == "firing"]
 
 
-def wait_until_ready(server: Component, url: str) -> None:
-    """Wait until a server of this family answers. Raise LabError with the end of its log if it does not start."""
-    deadline = time.monotonic() + _START_S
-    while not _is_ready(url):
-        if not server.alive or time.monotonic() > deadline:
-            raise LabError(f"{server.name} did not start: {server.log_end()}")
-        time.sleep(0.05)
+@contextlib.contextmanager
+def serving(name: str, command: t.Sequence[str], folder: Path) -> t.Iterator[str]:
+    """Run a server of Prometheus's family during a block, with its log in the folder, and give its address.
+
+    Raise LabError with the end of the log if it does not start.
+    """
+    (port,) = ports.free(1)
+    options = [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
+    server = Component(name, [*command, *options], folder / "log", folder, dict(os.environ))
+    server.start()
+    try:
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + _START_S
+        while not _is_ready(url):
+            if not server.alive or time.monotonic() > deadline:
+                raise LabError(f"{name} did not start: {server.log_end()}")
+            time.sleep(0.05)
+        yield url
+    finally:
+        server.kill()
 
 
 def _is_ready(url: str) -> bool:
@@ -84,19 +97,11 @@ def running(configuration: Json, rules: Json | None = None, *, data: Path | None
         (folder / "rules.yml").write_text(json.dumps(rules or {"groups": []}))
         whole = {**configuration, "rule_files": [str(folder / "rules.yml")]}
         (folder / "prometheus.yml").write_text(json.dumps(whole))
-        (port,) = ports.free(1)
         command = [
             str(program),
             f"--config.file={folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={data or folder / 'data'}",
+            "--storage.tsdb.retention.time=100y",
         ]
-        command.append("--storage.tsdb.retention.time=100y")
-        command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
-        server = Component("prometheus", command, folder / "log", folder, dict(os.environ))
-        server.start()
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_until_ready(server, url)
+        with serving("prometheus", command, folder) as url:
             yield Prometheus(url)
-        finally:
-            server.kill()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import tempfile
 import typing as t
@@ -16,10 +15,9 @@ from pathlib import Path
 
 import urllib3
 
-from lab import ports, programs
+from lab import programs
 from lab.errors import LabError, UnavailableError
-from lab.process import Component
-from lab.prometheus import Json, wait_until_ready
+from lab.prometheus import Json, serving
 
 Labels = dict[str, str]
 
@@ -67,22 +65,13 @@ def running(configuration: Json) -> t.Iterator[Alertmanager]:
     with tempfile.TemporaryDirectory(prefix="gpuops-alertmanager-") as name:
         folder = Path(name)
         (folder / "alertmanager.yml").write_text(json.dumps(configuration))
-        (port,) = ports.free(1)
         command = [
             *_SEES_ITS_FILES,
             str(program.parents[1] / "share"),
             str(program),
             f"--config.file={folder / 'alertmanager.yml'}",
             f"--storage.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
             "--cluster.listen-address=",
-            "--log.level=warn",
         ]
-        server = Component("alertmanager", command, folder / "log", folder, dict(os.environ))
-        server.start()
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_until_ready(server, url)
+        with serving("alertmanager", command, folder) as url:
             yield Alertmanager(url)
-        finally:
-            server.kill()

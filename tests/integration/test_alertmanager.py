@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 import pytest
@@ -16,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
 
 from lab.errors import UnavailableError
 from lab.prometheus import alertmanager
+from tests.support import waits
 
 SEVERITIES = {alert.name: alert.severity for alert in rule_groups.alerts(Thresholds())}
 
@@ -69,13 +69,6 @@ def as_set(listed: t.Iterable[dict[str, str]]) -> set[frozenset[tuple[str, str]]
     return {frozenset(labels.items()) for labels in listed}
 
 
-def until(condition: t.Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "The condition was not met within 20 s."
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def server() -> t.Iterator[alertmanager.Alertmanager]:
     """An Alertmanager with a receiver, and with what the module gives for it."""
@@ -93,7 +86,7 @@ def server() -> t.Iterator[alertmanager.Alertmanager]:
 def test_a_cause_is_told_and_what_follows_from_it_is_not(server: alertmanager.Alertmanager, situation: str) -> None:
     fired, told = (labelled(listed) for listed in SITUATIONS[situation])
     server.fire(fired)
-    until(lambda: as_set(server.told()) == as_set(told))
+    waits.sees(lambda: as_set(server.told()) == as_set(told), 20)
 
 
 def test_one_trouble_of_many_nodes_is_one_message_and_a_critical_one_is_one_of_each_node(
@@ -104,7 +97,7 @@ def test_one_trouble_of_many_nodes_is_one_message_and_a_critical_one_is_one_of_e
     broken = [*on("n1", "GpuXidHardware", gpu="0"), *on("n1", "GpuRowRemapFailed", gpu="5"), *on("n3", "GpuLost")]
     server.fire(labelled([*everywhere, *broken]))
     assert SEVERITIES["GpuXidHardware"] == SEVERITIES["GpuLost"] == "critical" != SEVERITIES["GpuExporterDown"]
-    until(lambda: messages(server) == {"GpuExporterDown": 5, "n1": 2, "n3": 1})
+    waits.sees(lambda: messages(server) == {"GpuExporterDown": 5, "n1": 2, "n3": 1}, 20)
 
 
 def messages(server: alertmanager.Alertmanager) -> dict[str, int]:
