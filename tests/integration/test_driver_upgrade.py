@@ -106,7 +106,7 @@ def bare_pod(lab: Lab, node: str) -> None:
     lab.kubectl("create", "--namespace=default", "--filename=-", stdin=json.dumps(pod))
 
 
-def test_a_staged_upgrade_changes_nothing_twice_and_the_way_back_is_the_same(fleet: Lab, healthy: Playbook) -> None:
+def test_a_staged_upgrade_changes_nothing_twice(fleet: Lab, healthy: Playbook) -> None:
     words = {f"driver_container_{key}": value for key, value in COMMON.items()}
     words |= {"driver_container_canary": 1, "driver_container_soak": 3, "driver_container_max_unavailable": "3"}
     version = {"driver_container_version": SECOND}
@@ -118,6 +118,10 @@ def test_a_staged_upgrade_changes_nothing_twice_and_the_way_back_is_the_same(fle
     assert set(versions(fleet).values()) == {SECOND} and left_behind(fleet) == []
     again = healthy.run(PLAYBOOK, **words, **version)
     assert again.status == 0 and again.changed == 0, again.output
+
+
+@pytest.mark.wide
+def test_the_way_back_is_the_same(fleet: Lab, healthy: Playbook) -> None:
     back = upgrade(healthy, FIRST)
     assert back.status == 0 and set(versions(fleet).values()) == {FIRST}, back.output
     forth = upgrade(healthy, SECOND)

@@ -101,7 +101,12 @@ def test_missing_crd(ansible: Playbook) -> None:
             id="wrong-type",
             marks=pytest.mark.wide,
         ),
-        pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
+        pytest.param(
+            {"spec": {"mig": {"strategy": "several"}}},
+            ["mig.strategy", "several", "mixed"],
+            id="wrong-enum",
+            marks=pytest.mark.wide,
+        ),
         pytest.param(
             {"mig": {"strategy": "several"}},
             ["strategy", "several", "mixed"],

@@ -59,6 +59,7 @@ def released(lab: Lab) -> t.Iterator[None]:
 
 
 @pytest.mark.usefixtures("clean", "released")
+@pytest.mark.wide
 def test_a_gpucluster_comes_and_goes(lab: Lab, ansible: Playbook) -> None:
     runs = [ansible.run(OPERATOR, *check, operator_values=VALUES) for check in (["--check"], [], [])]
     assert [run.status for run in runs] == [0, 0, 0], "\n".join(run.output for run in runs)

@@ -73,6 +73,7 @@ def wait_for(has_come: t.Callable[[], bool], poll_s: float = 0.1) -> None:
         time.sleep(poll_s)
 
 
+@pytest.mark.wide
 def test_a_mixed_fleet_gets_its_layouts_and_back_by_two_runs(fleet: Lab) -> None:
     ansible, plain = on(fleet), {name: offered(fleet, name) for name in (A100, H100, "t4-0000", "l40s-0000")}
     predicted = ansible.run(PLAYBOOK, "--check", "--diff", mig_layouts=LAYOUTS)

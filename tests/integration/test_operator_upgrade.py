@@ -92,7 +92,7 @@ def succeeded(run: Run) -> Run:
     return run
 
 
-def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]) -> None:
+def test_up_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]) -> None:
     running, spec = (drivers(lab), uids(lab)), policy(lab)["spec"]
     check = succeeded(ansible.run(UPGRADE, "--check", **wanted))
     assert "interrupts" not in check.output and held(lab) == [] and operator_image(lab).endswith(OLD)
@@ -110,6 +110,12 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     assert again.changed == 0, again.output
     site = succeeded(ansible.run(SITE, "--check"))
     assert site.changed == 0, f"The kept driver should be no change for site.yml. {site.output}"
+
+
+@pytest.mark.wide
+def test_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]) -> None:
+    running, spec = (drivers(lab), uids(lab)), policy(lab)["spec"]
+    succeeded(ansible.run(UPGRADE, **wanted))
     predicted = succeeded(ansible.run(UPGRADE, "--check", operator_upgrade_state="restored", **wanted))
     back = succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
     assert back.changed == predicted.changed > 0, predicted.output + back.output

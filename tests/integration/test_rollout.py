@@ -177,6 +177,9 @@ def report(output: str) -> list[str]:
     return [" ".join(line.split()) for line in json.loads(shown[-1])]
 
 
+IN_BATCHES = {"gpuops_max_failed": "25%", "gpuops_serial": [2, "50%"], "gpuops_canary": 1, "gpuops_batch_by": "rack"}
+
+
 def batches(output: str) -> list[str]:
     return re.findall(r"\(item=batch (\d+: .*?)\)", output)
 
@@ -184,12 +187,37 @@ def batches(output: str) -> list[str]:
 REFUSED = "cannot be reached: Failed to connect to the host via ssh: ssh: connect to host 127.0.0.1 port 9: "
 
 
+def test_a_host_that_is_out_is_reported_and_the_next_run_takes_it_along(tmp_path: Path) -> None:
+    file = str(tmp_path / "rollout.yml")
+    fleet = Fleet(tmp_path, {"gpu-03": GONE}, {**IN_BATCHES, "gpuops_rollout_file": file})
+    four = ("--limit", "gpu-01,gpu-02,gpu-03,gpu-04,localhost")
+
+    status, output = fleet.run("--check", *four)
+    assert (status, fleet.begun, Path(file).exists()) == (2, [], False), output
+    planned = batches(output)
+    assert planned == ["1: gpu-01", "2: gpu-02, gpu-04"]
+
+    status, output = fleet.run(*four)
+    assert (status, batches(output)) == (2, planned), output
+    begun = fleet.begun
+    assert (begun[0], sorted(begun)) == ("gpu-01", ["gpu-01", "gpu-02", "gpu-04"])
+    assert report(output)[1:] == [
+        f"gpu-03 left out - {REFUSED}Connection refused",
+        "4 hosts: 3 changed, 1 left out",
+    ]
+
+    fleet.wrong = {}
+    status, output = fleet.run(*four)
+    assert (status, batches(output)) == (0, ["1: gpu-03"]), output
+    assert {entry["state"] for entry in fleet.written()["hosts"].values()} == {"done"}
+
+
+@pytest.mark.wide
 def test_a_fleet_changes_without_the_hosts_that_are_out_and_the_next_run_takes_them_along(tmp_path: Path) -> None:
     """Two hosts cannot be reached, one fails the preflight, and the driver of one does not come up."""
     wrong = {"gpu-03": GONE, "gpu-08": GONE, "gpu-05": {"unfit": True}, "gpu-10": {"broken": True}}
     file = str(tmp_path / "rollout.yml")
-    variables = {"gpuops_max_failed": "25%", "gpuops_serial": [2, "50%"], "gpuops_canary": 1, "gpuops_batch_by": "rack"}
-    fleet = Fleet(tmp_path, wrong, {**variables, "gpuops_rollout_file": file})
+    fleet = Fleet(tmp_path, wrong, {**IN_BATCHES, "gpuops_rollout_file": file})
 
     status, output = fleet.run("--check", "--limit", "gpu-01,gpu-02,gpu-03,gpu-04,localhost")
     assert (status, fleet.begun, Path(file).exists()) == (2, [], False), output

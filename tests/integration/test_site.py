@@ -102,6 +102,7 @@ def test_create(lab: Lab, ansible: Playbook) -> None:
 
 
 @pytest.mark.usefixtures("stack")
+@pytest.mark.wide
 def test_modify(lab: Lab, ansible: Playbook) -> None:
     before = revisions(lab)
     lab.kubectl("label", "namespace", "gpu-operator", "pod-security.kubernetes.io/warn-")

@@ -21,7 +21,7 @@ TARGETS = sorted(folder.name for folder in (HERE / "targets").iterdir() if not f
 WIDE = (
     # tests/integration/test_sharing.py shows in one run what this target shows option by option.
     "module_gpu_sharing",
-    # The roles operator, preflight and verify use these modules, and their targets are everyday ones.
+    # The roles operator, preflight and verify use these modules.
     "module_clusterpolicy_info",
     "module_gpu_preflight_info",
     "module_gpu_stack_info",
@@ -35,6 +35,10 @@ WIDE = (
     "role_preflight",
     "role_report",
     "role_scheduling",
+    # tests/integration/test_site.py deploys, verifies and removes a stack, test_maintenance.py drains nodes.
+    "module_node_maintenance",
+    "role_operator",
+    "role_verify",
 )
 
 

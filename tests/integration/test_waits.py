@@ -201,6 +201,7 @@ def test_a_timeout_states_what_the_pod_was_doing(ansible: Playbook) -> None:
 
 
 @pytest.mark.usefixtures("finishes")
+@pytest.mark.wide
 def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
     process = ansible.plain.start(OPERATOR, operator_values=broken("hang-init"))
     try:

@@ -72,11 +72,12 @@ def left_by(finished: list[str]) -> tuple[bool, tuple[bool, list[str]]]:
     return record, DRAINED if drained else IN_SERVICE
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "numbers",
     [
         pytest.param(CUTS, id="in the change"),
-        pytest.param(LATE_CUTS, id="at its end", marks=pytest.mark.wide),
+        pytest.param(LATE_CUTS, id="at its end"),
         pytest.param(MORE_CUTS, id="while the record is written", marks=pytest.mark.deep),
     ],
 )

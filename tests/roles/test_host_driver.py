@@ -59,6 +59,7 @@ def with_driver(host: ContainerHost) -> ContainerHost:
     return host
 
 
+@pytest.mark.wide
 def test_a_bare_host_gets_the_driver_and_a_reason_to_reboot(plays: Plays) -> None:
     host = plays.hosts[0]
     predicted = plays.run("host_driver", limit=host.name, arguments=["--check"], **DRIVER)

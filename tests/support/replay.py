@@ -10,6 +10,7 @@ its maintenance. The order of what is seen during a maintenance is that of the l
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import random
@@ -214,6 +215,17 @@ class Fleet:
     def _not_ready(self, start: int, minutes: int) -> None:
         for place in range(start, min(start + minutes, self.minutes)):
             self._unready[place] = True
+
+    def between(self, begin: int, end: int) -> Fleet:
+        """Return what happened from one minute to another, as a fleet of its own."""
+        part = copy.copy(self)
+        part.minutes = end - begin
+        part.nodes = [copy.copy(node) for node in self.nodes]
+        for node in part.nodes:
+            node.minutes = node.minutes[begin:end]
+        part._unready, part._upgrades = self._unready[begin:end], self._upgrades[begin:end]
+        part.gaps = [range(max(gap.start - begin, 0), gap.stop - begin) for gap in self.gaps if gap.stop > begin]
+        return part
 
     # ---- the series -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from lab.cluster.api import Api
 from tests.support.labs import running_lab
 from tests.support.waits import sees
 
-pytestmark = pytest.mark.slow("each fault has to show in the states of an upgrade")
+pytestmark = [pytest.mark.wide, pytest.mark.slow("each fault has to show in the states of an upgrade")]
 
 Json = dict[str, t.Any]
 STATE = "nvidia.com/gpu-driver-upgrade-state"
@@ -91,7 +91,6 @@ def cleared(fleet: Fleet) -> t.Iterator[None]:
     sees(lambda: set(fleet.states()) == {"upgrade-done"} and not fleet.cordoned())
 
 
-@pytest.mark.wide
 def test_a_slow_build_runs_and_is_not_ready_until_it_is_done(fleet: Fleet) -> None:
     faults.driver(fleet.lab, "slow-build", node="gpu-0001", version="600.1", seconds=6)
     assert faults.active(fleet.lab) == ["driver 600.1 on gpu-0001: slow-build 6 s"]
@@ -120,7 +119,6 @@ def test_a_driver_that_crashes_fails_its_node_and_a_cure_lets_it_go_on_by_itself
     sees(lambda: fleet.upgraded("600.2"))
 
 
-@pytest.mark.wide
 def test_a_driver_manager_pauses_the_operands_until_it_is_done(fleet: Fleet) -> None:
     faults.driver(fleet.lab, "manager-hangs", node="gpu-0000", version="600.3")
     fleet.change(version="600.3")
@@ -134,7 +132,6 @@ def test_a_driver_manager_pauses_the_operands_until_it_is_done(fleet: Fleet) -> 
     assert "nvidia.com/gpu.deploy.sandbox-validator" in fleet.node("gpu-0000")["metadata"]["labels"]
 
 
-@pytest.mark.wide
 def test_one_node_that_is_down_stops_the_upgrade_of_every_node(fleet: Fleet) -> None:
     faults.node(fleet.lab, "gpu-0001", "down")
     assert "node gpu-0001: down" in faults.active(fleet.lab)
@@ -155,7 +152,6 @@ def test_one_node_that_is_down_stops_the_upgrade_of_every_node(fleet: Fleet) -> 
     sees(lambda: fleet.upgraded("600.5"))
 
 
-@pytest.mark.wide
 def test_an_operator_that_crashes_goes_on_where_it_was(fleet: Fleet) -> None:
     faults.driver(fleet.lab, "slow-build", version="600.6", seconds=3)
     fleet.change(version="600.6")
@@ -165,7 +161,6 @@ def test_an_operator_that_crashes_goes_on_where_it_was(fleet: Fleet) -> None:
     sees(lambda: fleet.upgraded("600.6"))
 
 
-@pytest.mark.wide
 def test_a_validator_that_never_comes_up_fails_the_node_for_a_moment_and_is_then_forgotten(fleet: Fleet) -> None:
     lab = fleet.lab
     faults.operand(lab, "nvidia-operator-validator", "hang-init", node="gpu-0001")
@@ -176,7 +171,6 @@ def test_a_validator_that_never_comes_up_fails_the_node_for_a_moment_and_is_then
     assert any(message.endswith("to upgrade-failed") for message in said)
 
 
-@pytest.mark.wide
 def test_without_upgrades_the_manager_evicts_and_uncordons_itself(fleet: Fleet) -> None:
     fleet.change(upgradePolicy={"autoUpgrade": False})
     sees(lambda: set(fleet.states()) == {""})

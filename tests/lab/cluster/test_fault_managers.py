@@ -15,7 +15,7 @@ import pytest
 from lab.cluster import Lab, faults
 from tests.support.labs import running_lab
 
-pytestmark = pytest.mark.slow("managers heal objects at their pace")
+pytestmark = [pytest.mark.wide, pytest.mark.slow("managers heal objects at their pace")]
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +54,12 @@ def test_an_operator_that_never_starts(lab: Lab) -> None:
     lab.kubectl("rollout", "status", "--namespace=gpu-operator", "deployment/gpu-operator", "--timeout=60s")
 
 
-@pytest.mark.wide
 def test_a_second_policy(lab: Lab) -> None:
     faults.second_policy(lab)
     assert faults.active(lab) == ["second ClusterPolicy another-policy"]
     assert policy(lab, "another-policy")["spec"] == policy(lab)["spec"]
 
 
-@pytest.mark.wide
 def test_an_edit_by_another_manager(lab: Lab) -> None:
     faults.edit_policy(lab, {"driver": {"rdma": {"enabled": True}}})
     found = policy(lab)
@@ -75,7 +73,6 @@ def test_an_edit_by_another_manager(lab: Lab) -> None:
     assert ("kubectl-edit", "Update") in managers
 
 
-@pytest.mark.wide
 def test_a_manager_that_heals_its_fields(lab: Lab) -> None:
     with faults.argocd(lab, {"devicePlugin": {"version": "v0.19.0"}}) as healed:
         assert policy(lab)["spec"]["devicePlugin"]["version"] == "v0.19.0"

@@ -111,7 +111,9 @@ def test_up_status_kubeconfig_down(shell: Shell) -> None:
     assert shell("down")[:2] == (0, "There was no lab default.\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.wide)]
+)
 def test_an_interrupted_up_removes_everything(shell: Shell, number: signal.Signals, code: int) -> None:
     up = shell.start("up", "--operator", "none")
     while len(shell.pids()) < 2:
@@ -256,6 +258,7 @@ def test_invalid_names(name: str) -> None:
         Lab(name)
 
 
+@pytest.mark.wide
 def test_an_external_operator(tmp_path: Path) -> None:
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",

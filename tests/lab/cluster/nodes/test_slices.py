@@ -16,7 +16,7 @@ from lab.cluster import Lab, Options, faults
 from lab.cluster.api import Api
 from tests.support.labs import running_lab
 
-pytestmark = pytest.mark.slow("GPUs are divided at the pace of a manager")
+pytestmark = [pytest.mark.wide, pytest.mark.slow("GPUs are divided at the pace of a manager")]
 
 Json = dict[str, t.Any]
 NODE = "gpu-0000"
@@ -125,7 +125,6 @@ def test_a_pod_with_a_gpu_fails_the_change_and_paused_operands_leave(node: Node)
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "16"})
 
 
-@pytest.mark.wide
 def test_a_permitted_reboot_brings_the_mode(node: Node) -> None:
     patch = {"spec": {"migManager": {"env": [{"name": "WITH_REBOOT", "value": "true"}]}}}
     before, (pod,) = node.item["status"]["nodeInfo"]["bootID"], node.pods("nvidia-mig-manager")
@@ -141,7 +140,6 @@ def test_a_permitted_reboot_brings_the_mode(node: Node) -> None:
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "8"})
 
 
-@pytest.mark.wide
 def test_a_config_map_that_does_not_exist_holds_the_plugin_back(node: Node) -> None:
     patch = {"spec": {"devicePlugin": {"config": {"name": "shares"}}}}
     node.api.merge("/apis/nvidia.com/v1/clusterpolicies/cluster-policy", patch)
@@ -151,7 +149,6 @@ def test_a_config_map_that_does_not_exist_holds_the_plugin_back(node: Node) -> N
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "8"})
 
 
-@pytest.mark.wide
 def test_a_key_shares_the_gpus_and_an_edited_key_waits_for_new_pods(node: Node) -> None:
     node.label({PLUGIN_CONFIG: "four"})
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "32"})
@@ -164,7 +161,6 @@ def test_a_key_shares_the_gpus_and_an_edited_key_waits_for_new_pods(node: Node) 
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "40"})
 
 
-@pytest.mark.wide
 def test_a_request_for_several_shares_is_refused_where_the_key_says_so(node: Node) -> None:
     strict = _shares("timeSlicing", 3, failRequestsGreaterThanOne=True)
     node.publish({"strict": strict})
@@ -178,7 +174,6 @@ def test_a_request_for_several_shares_is_refused_where_the_key_says_so(node: Nod
     node.delete("default", "greedy")
 
 
-@pytest.mark.wide
 def test_a_key_that_does_not_exist_breaks_the_config_manager_and_wrong_content_the_plugin(node: Node) -> None:
     node.label({PLUGIN_CONFIG: "nothing"})
     node.until(lambda: _crashing(node) == ["config-manager"])
@@ -195,7 +190,6 @@ def test_a_key_that_does_not_exist_breaks_the_config_manager_and_wrong_content_t
     assert _crashing(node) == []
 
 
-@pytest.mark.wide
 def test_mps_starts_its_daemon_before_the_plugin_offers_shares(node: Node) -> None:
     assert node.pods("nvidia-device-plugin-mps-control-daemon") == []
     node.publish({"mps": _shares("mps", 10)})

@@ -17,7 +17,7 @@ from lab.cluster.operator.standin import drivers, images, nodes
 from tests.lab.cluster.operator.standin.builders import IMAGE, Json, driver
 from tests.support.labs import running_lab
 
-pytestmark = pytest.mark.slow("drivers are rolled out at the pace of pods")
+pytestmark = [pytest.mark.wide, pytest.mark.slow("drivers are rolled out at the pace of pods")]
 
 
 class Cluster:
@@ -140,7 +140,6 @@ def test_a_driver_for_one_node_and_its_removal(delegating: Cluster) -> None:
     )
 
 
-@pytest.mark.wide
 def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
     delegating.create("NVIDIADriver", driver("one", {HOST: "gpu-0000"}))
     assert delegating.sees(lambda: delegating.labels(drivers.OWNER)["gpu-0000"] == "one")
@@ -156,7 +155,6 @@ def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
     )
 
 
-@pytest.mark.wide
 def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
     delegating.create("GPUCluster", {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": IMAGE}})
     assert delegating.sees(
@@ -175,7 +173,6 @@ def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
     assert delegating.sees(lambda: delegating.pools() == EVERY_POOL)
 
 
-@pytest.mark.wide
 def test_a_policy_without_any_driver_stays_ready(delegating: Cluster) -> None:
     default = delegating.items("nvidiadrivers")["default"]
     delegating.delete("nvidiadriver/default")
