@@ -25,7 +25,7 @@ pytestmark = pytest.mark.deep
 
 NODES, CLUSTERS, DAYS = 16, 4, 30
 AT_A_TIME = 3
-"""Days that promtool replays at a time. It keeps a value for each series and minute, and each job has series of its own:
+"""Days that promtool replays at a time. It keeps a value for each series and minute, and each job has its own series:
 two clusters of 16 nodes took more than 22 GB for 30 days."""
 BEFORE = 1
 """Days that are replayed again before them. No rule looks back further."""

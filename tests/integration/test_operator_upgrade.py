@@ -93,7 +93,7 @@ def succeeded(run: Run) -> Run:
 
 
 def test_up_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]) -> None:
-    running, spec = (drivers(lab), uids(lab)), policy(lab)["spec"]
+    running = (drivers(lab), uids(lab))
     check = succeeded(ansible.run(UPGRADE, "--check", **wanted))
     assert "interrupts" not in check.output and held(lab) == [] and operator_image(lab).endswith(OLD)
     first = succeeded(ansible.run(UPGRADE, **wanted))

@@ -9,15 +9,22 @@ A container always runs the kernel of its machine. So the host never runs the ne
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from lab.cluster import Options
 from lab.hosts.containers.hosts import ContainerHost
+from tests.support import drivers
+from tests.support.ansible import SITE
 from tests.support.changes import record_of
 from tests.support.hosts import running_containers
+from tests.support.labs import running_lab
 from tests.support.plays import Plays
 
+KERNEL = SITE.with_name("upgrade_kernel.yml")
 NEW = "99.1.0-1-amd64"
 PACKAGE = """
 set -eu
@@ -85,3 +92,47 @@ def test_a_kernel_that_does_not_come_up_is_given_up_again(tmp_path: Path) -> Non
         forth = plays.run("host_kernel", host_kernel_release=NEW, host_kernel_headers="offered")
         assert (forth.status, forth.changed) == (0, 1), forth.output
         assert plays.facts(host, "min")["kernel"]["next_boot"] == NEW
+
+
+@pytest.mark.wide
+def test_the_playbook_leaves_out_takes_back_and_reports(tmp_path: Path) -> None:
+    """One host has no repository with the kernel, and the kernel of the other one does not come up."""
+    with (
+        running_lab("kernel", Options(nodes=2, operator="none", pods="instant")) as cluster,
+        running_containers("fleet", {"debian": 2}) as hosts,
+    ):
+        plays = Plays(hosts, tmp_path, cluster, timeout=900)
+        without, tried = plays.hosts
+        running = tried.shell("uname -r").strip()
+        file = tmp_path / "rollout.yml"
+        wanted = {
+            **drivers.DRIVER,
+            "gpuops_max_failed": 2,
+            "gpuops_rollout_file": str(file),
+            "gpuops_serial": "100%",
+            "host_change_allowed": True,
+        }
+        installed = plays.site(**wanted)
+        assert installed.status == 0, installed.output
+        file.unlink()
+        offer(tried, "linux-image", "linux-headers")
+        boots = [host.boot_id for host in plays.hosts]
+
+        predicted = plays.playbook(KERNEL, arguments=["--check"], host_kernel_release=NEW, **wanted)
+        assert predicted.status == 2 and f"offers the kernel {NEW}" in predicted.output, predicted.output
+        assert (file.exists(), NEW in tried.shell("ls /boot")) == (False, False)
+
+        run = plays.playbook(KERNEL, host_kernel_release=NEW, **wanted)
+        assert run.status == 2 and "Traceback" not in run.output, run.output
+        states = {name: entry["state"] for name, entry in yaml.safe_load(file.read_text())["hosts"].items()}
+        assert states == {without.name: "left out", tried.name: "failed"}, run.output
+        assert f"The kernel {running} runs" in run.output
+        assert [host.boot_id != boot for host, boot in zip(plays.hosts, boots)] == [False, True]
+        assert plays.facts(tried, "min")["kernel"]["next_boot"] == running and record_of(tried) == {}
+
+        settled = plays.playbook(KERNEL, host_kernel_release=running, **wanted)
+        assert settled.status == 0, settled.output
+        nodes = json.loads(cluster.kubectl("get", "nodes", "--output=json"))["items"]
+        assert not any(node["spec"].get("unschedulable") for node in nodes), settled.output
+        again = plays.playbook(KERNEL, host_kernel_release=running, **wanted)
+        assert (again.status, again.changed) == (0, 0), again.output

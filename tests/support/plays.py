@@ -75,9 +75,11 @@ class Plays:
         """Run the plays of site.yml for hosts."""
         return self.playbook(SITE, **variables)
 
-    def playbook(self, path: Path, limit: str = "gpu_hosts", **variables: t.Any) -> Run:
+    def playbook(
+        self, path: Path, limit: str = "gpu_hosts", arguments: t.Sequence[str] = (), **variables: t.Any
+    ) -> Run:
         """Run the plays of a playbook for the hosts that ``limit`` selects."""
-        return self._run(self._ansible, path, limit, (), variables)
+        return self._run(self._ansible, path, limit, arguments, variables)
 
     def cut(
         self, role: str, host: ContainerHost | VmHost, after: int | str, within: str | None = None, **variables: t.Any
