@@ -45,6 +45,8 @@ _WENT_ON = tuple(
         "Checking if the currently loaded NVIDIA driver",
         "Draining the DRA kubelet-plugin",
         "Cordoning node",
+        "Unloading NVIDIA driver kernel modules",
+        "Could not unload NVIDIA driver kernel modules",
         "Cleaning up NVIDIA driver",
         "Unmounting NVIDIA driver rootfs",
         "Unbinding vfio-pci driver",
