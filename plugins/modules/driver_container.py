@@ -460,6 +460,8 @@ nodes:
     - C(step) is C(waiting), C(upgrade), C(done), C(failed) or C(left out), C(state) is that
       of the operator's upgrade, and C(waits_for) is what the node waits for, since C(since).
     - C(before) and C(after) are the driver's versions that GPU Feature Discovery reported.
+    - C(degraded) is what a node waits for on which nothing is to be changed. Such a node, for example one that has
+      just joined, is left out, is no failure, and is told as a warning.
   returned: with O(wait=true) and O(state=present), or with O(state=recovered) outside of check mode
   type: list
   elements: dict
@@ -480,6 +482,7 @@ nodes:
       changed: true
       failed: false
       reason: ""
+      degraded: ""
       notes: []
       seconds: 312.4
 summary:

@@ -54,6 +54,8 @@ def declare(cluster: Cluster, options: Options, warn: Warn) -> Json:
         return {**result, "changed": False, "finished": False, "nodes": [], "summary": {}}
     if cluster.check_mode:
         told = foreseen.result.as_result()
+        for text in foreseen.result.degraded:
+            warn(text)
         return {**result, **told, "changed": _either(result, told)}
     return {**result, **_roll_out(cluster, plan, rollout, result, warn)}
 
@@ -101,8 +103,8 @@ def _roll_out(cluster: Cluster, plan: Outlook, rollout: DriverRollout, result: J
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**result, **e.details, "changed": _either(result, e.details)}) from e
     left, rolled = rollout.why_left(made), made.as_result()
-    if left:
-        warn(left)
+    for text in (*made.degraded, *filter(None, [left])):
+        warn(text)
     return {**rolled, "changed": _either(result, rolled)}
 
 

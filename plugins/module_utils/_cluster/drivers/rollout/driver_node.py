@@ -99,6 +99,15 @@ class DriverNode:
         return pod is not None and pod.owner == self.driver.name and bool(revision) and pod.revision == revision
 
     @property
+    def has_no_change(self) -> bool:
+        """Whether nothing is to be changed on the node: its driver pod is the newest, and no upgrade has begun.
+
+        So it is for a node that joined after the declaration, and for one that is not well.
+        """
+        is_idle = self.note is None and not self.is_begun and self.state in ("", *names.UPGRADE_FINISHED)
+        return is_idle and self.is_current and not any(self._declared())
+
+    @property
     def crashes(self) -> bool:
         """Whether the right driver pod is in the kubelet's back-off, so that only a new pod starts at once."""
         return self.is_current and self.pod is not None and self.pod.waiting == CRASH_LOOP

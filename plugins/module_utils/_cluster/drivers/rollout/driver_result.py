@@ -45,6 +45,8 @@ class DriverRow:
     changed: bool = False
     failed: bool = False
     reason: str = ""
+    degraded: str = ""
+    """What a node waits for that has the newest driver already, or an empty string."""
     kept_back: bool = False
     """Whether our label keeps it from its upgrade."""
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -71,6 +73,11 @@ class DriverRow:
     def leave_out(self, reason: str) -> None:
         """Record that the rollout is not about this node."""
         self.step, self.reason, self.waits_for, self.action = "left out", reason, "", "nothing"
+
+    def degrade(self, waits_for: str) -> None:
+        """Record that nothing is to be changed on the node, and that it is not well."""
+        self.leave_out(f"It has the newest driver already, and waits for {waits_for}.")
+        self.degraded = waits_for
 
     def note(self, text: str) -> None:
         """Add a note once."""
@@ -103,6 +110,7 @@ class DriverRow:
             "changed": self.changed,
             "failed": self.failed,
             "reason": self.reason,
+            "degraded": self.degraded,
             "notes": self.notes,
             "seconds": self.seconds,
         }
@@ -135,6 +143,15 @@ class RolloutResult:
     def failed(self) -> list[DriverRow]:
         """The nodes that failed."""
         return [row for row in self.rows if row.failed]
+
+    @property
+    def degraded(self) -> list[str]:
+        """A warning of each node on which nothing is to be changed, and which is not well."""
+        return [
+            f"Degraded, which stops no other node: {row.node}: it waits for {one_line(row.degraded)}."
+            for row in self.rows
+            if row.degraded
+        ]
 
     def as_result(self) -> Json:
         """Return the keys of the module's result."""

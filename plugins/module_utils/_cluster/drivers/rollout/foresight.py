@@ -58,6 +58,8 @@ def _row(sight: DriverNode, now: float, is_replaced: bool, is_closed: bool) -> D
     why_not = why_left_out(sight, is_proved)
     if why_not:
         row.leave_out(why_not)
+    elif not is_proved and not is_replaced and sight.has_no_change:
+        row.degrade(sight.waits_for(now))
     elif is_proved:
         row.action, row.step = "nothing", "done"
         row.changed = driver_annotations.done_patch(sight.node, now) is not None

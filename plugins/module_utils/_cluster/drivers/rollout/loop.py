@@ -155,6 +155,8 @@ class DriverLoop:
             why_not = why_left_out(sight, is_proved)
             if why_not:
                 row.leave_out(why_not)
+            elif not is_proved and sight.has_no_change:
+                row.degrade(sight.waits_for(now))
             elif only is not None and name not in only:
                 row.leave_out("This call is not about it.")
             elif is_proved:

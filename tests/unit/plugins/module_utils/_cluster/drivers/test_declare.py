@@ -44,6 +44,7 @@ class FakeRollout:
     rows: t.ClassVar[list[DriverRow]] = []
     resumed: t.ClassVar[tuple[str, ...]] = ()
     waiting: t.ClassVar[str] = ""
+    degraded: t.ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, cluster: Cluster, options: Json, wanted: WantedDrivers) -> None:
         self.log.append(wanted)

@@ -69,3 +69,18 @@ def test_the_progress_is_silent_about_nodes_that_wait_for_nothing() -> None:
     assert progress([row("a", "done"), row("b", "waiting")], NOW) == "1/2 nodes have their driver, 0 in their upgrade"
     late = progress([row("b", "upgrade", "its pod", NOW + 10)], NOW)
     assert late.endswith("(for 00:00)"), "a clock that was set back"
+
+
+def test_a_degraded_node_is_no_failure_and_is_told() -> None:
+    row = DriverRow("gpu-0003")
+    row.degrade("pod p, whose driver is being built")
+    result = RolloutResult([row])
+    assert (row.step, row.action, row.failed, result.finished, result.changed) == (
+        "left out",
+        "nothing",
+        False,
+        True,
+        False,
+    )
+    [told] = result.degraded
+    assert "gpu-0003" in told and row.degraded in told and row.as_result()["degraded"] == row.degraded

@@ -90,7 +90,8 @@ def test_an_upgrade_that_the_operator_has_begun_by_itself_is_only_watched() -> N
 
 def test_a_node_that_is_only_unwell_interrupts_nobody() -> None:
     row, resumed = foreseen(sight(validators=()))
-    assert (row["action"], row["changed"], resumed) == ("upgrade", True, ())
+    assert (row["step"], row["action"], row["changed"], resumed) == ("left out", "nothing", False, ())
+    assert row["degraded"] == "a validator pod: it has none"
 
 
 def test_a_node_that_a_user_keeps_is_left_out() -> None:
