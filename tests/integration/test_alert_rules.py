@@ -175,7 +175,7 @@ FIRES: dict[str, Case] = {
             *pod_of("Running", 6, "train-0"),
             *pod_of("Pending", 2, "train-1"),
         ],
-        {},
+        {"namespace": "team", "pod": "train-1"},
         40,
     ),
 }
@@ -239,8 +239,20 @@ def test_what_a_cordon_explains_is_silent_and_errors_of_the_hardware_are_not(tmp
     promtool_test(tmp_path, tests)
     hardware = {"GpuXidReboot", "GpuXidHardware", "GpuEccUncorrectable", "GpuRowRemapFailed"}
     assert {
-        name for name, case in FIRES.items() if case.labels and not BY_NAME[name].is_silent_in_maintenance
+        name for name, case in FIRES.items() if "node" in case.labels and not BY_NAME[name].is_silent_in_maintenance
     } == hardware
+
+
+def test_pods_that_wait_one_after_the_other_are_no_pod_that_waits_long(tmp_path: Path) -> None:
+    name, listed = "GpuPodsWaitWhileGpusAreFree", capacity("8x90", "8x90")
+    for number in range(16):
+        asks, dummy = pod_of("Pending", 2, f"train-{number}")
+        phases = f"0x{5 * number} 1x4 0x90"
+        listed += [
+            asks,
+            series("kube_pod_status_phase", phases, phase="Pending", namespace="team", pod=f"train-{number}"),
+        ]
+    promtool_test(tmp_path, [of("turns", listed, *((minute, name, []) for minute in range(30, 90, 5)))])
 
 
 def test_a_node_that_came_back_is_given_a_quarter_of_an_hour(tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ def of_use(limits: Thresholds) -> tuple[Alert, ...]:
     """Return the alerts about GPUs that nobody uses, and pods that wait."""
     of_pods = f"kube_pod_container_resource_requests{{{RESOURCES}}}"
     pending = f'{of_pods} and on (namespace, pod) (kube_pod_status_phase{{phase="Pending"}} == 1)'
-    largest = f"max(sum by (namespace, pod) ({pending}))"
+    # Each pod by itself: in a busy fleet some pod waits at every moment, and none for long.
+    waiting = f"sum by (namespace, pod) ({pending})"
     running = f'{of_pods} and on (namespace, pod) (kube_pod_status_phase{{phase="Running"}} == 1)'
     free = f"(sum(kube_node_status_allocatable{{{RESOURCES}}}) - (sum({running}) or vector(0)))"
     return (
@@ -190,9 +191,10 @@ def of_use(limits: Thresholds) -> tuple[Alert, ...]:
         Alert(
             "GpuPodsWaitWhileGpusAreFree",
             "info",
-            f"({largest} > 0) and on () ({largest} <= {free})",
+            f"({waiting} > 0) <= on () group_left () {free}",
             limits.waiting_after,
-            "A pod waits for {{ $value }} GPUs, and as many are free, on several nodes or out of its reach.",
+            "Pod {{ $labels.namespace }}/{{ $labels.pod }} waits for {{ $value }} GPUs, and as many are free, on several "
+            "nodes or out of its reach.",
             "Free GPUs are spread over nodes, or taints, selectors and quotas keep the pod away from them.",
             "The events of the pod say what the scheduler found on each node.",
             "Move small pods together, or change what keeps the pod away.",
