@@ -314,6 +314,18 @@ def test_a_healthy_node_alerts_nobody(tmp_path: Path, shape: str) -> None:
     promtool_test(tmp_path, [of(f"healthy, {shape}", healthy(Exporter(shape)), *moments)])
 
 
+@pytest.mark.wide
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_pod_that_uses_one_of_its_instances_does_not_hold_the_gpu_idle(tmp_path: Path, shape: str) -> None:
+    exporter = Exporter(shape)
+    active, used = "FI_PROF_GR_ENGINE_ACTIVE", "FI_DEV_GPU_UTIL"
+    divided = [
+        exporter.gpu(active, values, held=True, GPU_I_ID=own) for own, values in (("1", "0x60"), ("2", "0.5x60"))
+    ]
+    whole = [exporter.gpu(active, "0.5x60", index=1, held=True), exporter.gpu(used, "0x60", index=1, held=True)]
+    promtool_test(tmp_path, [of("used", [*divided, *whole], (50, "GpuHeldIdle", []))])
+
+
 def test_promtool_accepts_the_rules_with_their_texts(tmp_path: Path) -> None:
     groups = rule_groups.groups(ALERTS, LIMITS, {"team": "gpu"})
     (tmp_path / "rules.yml").write_text(json.dumps({"groups": groups}))

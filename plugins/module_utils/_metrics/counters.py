@@ -28,12 +28,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 KEY = "dcgm-metrics.csv"
 """The key of the ConfigMap that the operator mounts."""
 
+LABEL_KIND = "label"
+"""The type of a field that becomes a label of all series of the GPU."""
+
 _MENTIONED = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]*[A-Z0-9]\b")
 
 
 @dataclasses.dataclass(frozen=True)
 class Counter:
-    """A line of the list. A field of the type ``label`` becomes a label of all series."""
+    """A line of the list."""
 
     name: str
     kind: str
@@ -76,7 +79,7 @@ DEFAULT = (
         FI_DEV_UNCORRECTABLE_REMAPPED_ROWS="Rows remapped for uncorrectable errors.",
         FI_DEV_CORRECTABLE_REMAPPED_ROWS="Rows remapped for correctable errors.",
     ),
-    *_counters("label", FI_DRIVER_VERSION="Version of the driver."),
+    *_counters(LABEL_KIND, FI_DRIVER_VERSION="Version of the driver."),
 )
 """What the exporter collects without a list of its own (``etc/dcp-metrics-included.csv``)."""
 
@@ -139,7 +142,7 @@ _OTHERS = (
         FI_DEV_RETIRED_PENDING="Pages that wait to be retired.",
     ),
     *_counters(
-        "label",
+        LABEL_KIND,
         FI_DEV_SERIAL="Serial number of the GPU.",
         FI_DEV_VBIOS_VERSION="Version of the VBIOS.",
     ),
@@ -199,6 +202,9 @@ def _problems(number: int, counter: Counter, line: OperatorLine | None) -> t.Ite
         remedy = f"use {likely}" if likely else "look it up in DCGM's list of fields"
         release = f"v{line[0]}.{line[1]}" if line else "this operator"
         yield f"fields[{number}].name: the exporter of {release} has no field {counter.name!r}, {remedy}"
+    elif counter.kind == LABEL_KIND and counter.name in dcgm_fields.EXPORTERS_OWN:
+        # The exporter would write the type as it is, and Prometheus reads nothing of an answer with a type "label".
+        yield f"fields[{number}].type: {counter.name} is a metric of the exporter itself, use gauge or counter"
     if not counter.help or not counter.help.isprintable():
         yield f"fields[{number}].help: give {counter.name} a help text of one line"
 
@@ -215,7 +221,7 @@ def text_of(counters: t.Iterable[Counter]) -> str:
 def names_in(text: str) -> list[str]:
     """Return the names of the metrics in a list, without labels. What is no line of a list is left out."""
     lines = csv.reader(line for line in text.splitlines() if not line.startswith("#"))
-    return [row[0].strip() for row in lines if len(row) == 3 and row[1].strip() != "label"]
+    return [row[0].strip() for row in lines if len(row) == 3 and row[1].strip() != LABEL_KIND]
 
 
 def digest(text: str) -> str:

@@ -11,7 +11,9 @@ A list with one unknown name stops the exporter of each node when it starts. The
 revisions that the exporters of the operator's charts have in their ``go.mod``: 0b1e78b1ccea in 4.4.2-4.7.0 (v25.10)
 and ec245c09fe3e in 4.5.3-4.8.2 (v26.3). The source of the exporter of v26.7, 4.6.0-4.8.3, was not at hand. Later
 revisions of go-dcgm, up to that for DCGM 4.6.1, have all names of ec245c09fe3e. The names of the exporter's own
-metrics are in its ``internal/pkg/counters/const.go``.
+metrics are in its ``internal/pkg/counters/const.go``. Left out are markers that no field has, such as
+DCGM_FI_FIRST_VGPU_FIELD_ID, and names of DCGM 1. What the exporters themselves say to each name is recorded in
+``tests/unit/fixtures/exporters``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ OperatorLine = tuple[int, int]
 OLDEST_LINE: OperatorLine = (25, 10)
 _V26_3: OperatorLine = (26, 3)
 
-_EXPORTERS_OWN = ("CLOCK_EVENTS_COUNT", "GPU_HEALTH_STATUS", "P2P_STATUS", "XID_ERRORS_COUNT")
+EXPORTERS_OWN = frozenset(
+    f"DCGM_EXP_{name}" for name in ("CLOCK_EVENTS_COUNT", "GPU_HEALTH_STATUS", "P2P_STATUS", "XID_ERRORS_COUNT")
+)
+"""Metrics that the exporter computes. They are no fields of DCGM."""
 
 _BOTH = """
 CUDA_DRIVER_VERSION DEV_ACCOUNTING_DATA DEV_APP_MEM_CLOCK DEV_APP_SM_CLOCK DEV_AUTOBOOST
@@ -73,6 +78,7 @@ DEV_NVLINK_ERROR_DL_RECOVERY DEV_NVLINK_ERROR_DL_REPLAY DEV_NVLINK_PPCNT_PHYSICA
 DEV_NVLINK_PPCNT_PHYSICAL_SUCCESSFUL_RECOVERY_EVENTS DEV_NVLINK_PPCNT_PLR_RCV_CODES DEV_NVLINK_PPCNT_PLR_RCV_CODE_ERR
 DEV_NVLINK_PPCNT_PLR_RCV_UNCORRECTABLE_CODE DEV_NVLINK_PPCNT_PLR_SYNC_EVENTS DEV_NVLINK_PPCNT_PLR_XMIT_CODES
 DEV_NVLINK_PPCNT_PLR_XMIT_RETRY_CODES DEV_NVLINK_PPCNT_PLR_XMIT_RETRY_EVENTS
+DEV_NVLINK_PPCNT_RECOVERY_TIME_BETWEEN_LAST_TWO DEV_NVLINK_PPCNT_RECOVERY_TIME_SINCE_LAST
 DEV_NVLINK_PPCNT_RECOVERY_TOTAL_SUCCESSFUL_EVENTS DEV_NVLINK_PPRM_OPER_RECOVERY DEV_NVLINK_RECOVERY_ERROR_COUNT_L0..17
 DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL DEV_NVLINK_REPLAY_ERROR_COUNT_L0..17 DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL
 DEV_NVLINK_RX_BANDWIDTH_L0..17 DEV_NVLINK_RX_BANDWIDTH_TOTAL DEV_NVLINK_TX_BANDWIDTH_L0..17
@@ -140,7 +146,6 @@ DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL DEV_NVLINK_GET_STATE DEV_NVLINK_PPCNT_IBPC
 DEV_NVLINK_RX_THROUGHPUT_L0..17 DEV_NVLINK_RX_THROUGHPUT_TOTAL DEV_NVLINK_THROUGHPUT_L0..17
 DEV_NVLINK_THROUGHPUT_TOTAL DEV_NVLINK_TX_THROUGHPUT_L0..17 DEV_NVLINK_TX_THROUGHPUT_TOTAL
 DEV_NVSWITCH_FIRMWARE_VERSION DEV_PCIE_COUNT_CORRECTABLE_ERRORS IMEX_DAEMON_STATUS IMEX_DOMAIN_STATUS
-INTERNAL_FIELDS_0_END INTERNAL_FIELDS_0_START
 """
 _ONLY_V25_10 = """
 DEV_CPU_POWER_CURRENT DEV_CPU_TEMP_SHUTDOWN
@@ -160,7 +165,7 @@ def _expanded(words: str) -> t.Iterator[str]:
             yield f"DCGM_FI_{word}"
 
 
-_ALWAYS = frozenset(_expanded(_BOTH)) | {f"DCGM_EXP_{name}" for name in _EXPORTERS_OWN}
+_ALWAYS = frozenset(_expanded(_BOTH)) | EXPORTERS_OWN
 _NEWER, _OLDER = frozenset(_expanded(_FROM_V26_3)), frozenset(_expanded(_ONLY_V25_10))
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import OF_GPU, Alert, Thresholds
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_gpu, has_bit
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_gpu, has_bits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.catalogue import XIDS
 
 
@@ -19,7 +19,7 @@ def _codes(*actions: str) -> str:
 
 
 def _xids(*actions: str) -> str:
-    return by_gpu(f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{_codes(*actions)}"}}', "xid") + " > 0"
+    return by_gpu(f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{_codes(*actions)}"}} > 0', "xid")
 
 
 _XID_PAGE = "`gpuops.nvidia.explain` with the line of the kernel log says what NVIDIA's catalogue knows of the code."
@@ -89,7 +89,7 @@ def of_errors() -> tuple[Alert, ...]:
         Alert(
             "GpuRecoveryAction",
             "warning",
-            by_gpu("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION") + " > 0",
+            by_gpu("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION > 0"),
             "5m",
             "The driver asks for a recovery of GPU {{ $labels.gpu }} of node {{ $labels.node }}.",
             "After an error, the driver says itself what the GPU needs: 1 reset, 2 reboot, 3 drain of peers, "
@@ -101,7 +101,7 @@ def of_errors() -> tuple[Alert, ...]:
         Alert(
             "GpuEccUncorrectable",
             "warning",
-            by_gpu("increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])") + " > 0",
+            by_gpu("increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h]) > 0"),
             "0m",
             "The memory of GPU {{ $labels.gpu }} of node {{ $labels.node }} had an uncorrectable error.",
             "Two bits of a word changed. The program that used the memory was stopped.",
@@ -112,7 +112,7 @@ def of_errors() -> tuple[Alert, ...]:
         Alert(
             "GpuRowRemapFailed",
             "critical",
-            by_gpu("DCGM_FI_DEV_ROW_REMAP_FAILURE") + " > 0",
+            by_gpu("DCGM_FI_DEV_ROW_REMAP_FAILURE > 0"),
             "0m",
             f"{OF_GPU} has no spare rows left for a bad row of its memory.",
             "The GPU could not replace a bad row of its memory.",
@@ -123,7 +123,7 @@ def of_errors() -> tuple[Alert, ...]:
         Alert(
             "GpuRowRemapPending",
             "warning",
-            by_gpu("DCGM_FI_DEV_ROW_REMAP_PENDING") + " > 0",
+            by_gpu("DCGM_FI_DEV_ROW_REMAP_PENDING > 0"),
             "10m",
             f"{OF_GPU} waits for a reset to replace a bad row of its memory.",
             "The GPU has found a bad row, and replaces it at its next reset.",
@@ -133,7 +133,7 @@ def of_errors() -> tuple[Alert, ...]:
         Alert(
             "GpuNvlinkRecovered",
             "warning",
-            by_gpu("increase(DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL[1h])") + " > 0",
+            by_gpu("increase(DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL[1h]) > 0"),
             "0m",
             "NVLinks of GPU {{ $labels.gpu }} of node {{ $labels.node }} were trained again.",
             "A link lost its connection and found it again. Programs that used it may have failed.",
@@ -146,12 +146,11 @@ def of_errors() -> tuple[Alert, ...]:
 def of_clocks(limits: Thresholds) -> tuple[Alert, ...]:
     """Return the alerts about heat and power."""
     reasons = "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
-    heat = f"({has_bit(reasons, 64)} or {has_bit(reasons, 32)})"
     return (
         Alert(
             "GpuSlowFromHeat",
             "warning",
-            by_gpu(heat) + " > 0",
+            by_gpu(has_bits(reasons, 32, 2)),
             "10m",
             f"{OF_GPU} is slower because it is too hot.",
             "The GPU lowers its clocks to stay below its limit (reasons 32 and 64 of the clock events).",
@@ -161,7 +160,7 @@ def of_clocks(limits: Thresholds) -> tuple[Alert, ...]:
         Alert(
             "GpuSlowFromPowerBrake",
             "warning",
-            by_gpu(has_bit(reasons, 128)) + " > 0",
+            by_gpu(has_bits(reasons, 128)),
             "5m",
             f"{OF_GPU} is slower because the machine limits its power.",
             "The power brake, a signal of the machine, halves the clocks or more (reason 128 of the clock events).",
@@ -171,7 +170,7 @@ def of_clocks(limits: Thresholds) -> tuple[Alert, ...]:
         Alert(
             "GpuNearTemperatureLimit",
             "warning",
-            by_gpu("DCGM_FI_DEV_GPU_TEMP_LIMIT") + f" < {limits.temperature_margin}",
+            by_gpu(f"DCGM_FI_DEV_GPU_TEMP_LIMIT < {limits.temperature_margin}"),
             "10m",
             f"{OF_GPU} is {{{{ $value }}}} degrees from the temperature at which it slows down.",
             "The GPU is near its own limit, which differs between models.",

@@ -16,6 +16,8 @@ series for each, and an instance of MIG has one of its own.
 from __future__ import annotations
 
 NODE = ("node", "hostname", "Hostname")
+_OF_GPU = ("gpu", "UUID", "modelName")
+_OF_POD = ("namespace", "pod", "exported_namespace", "exported_pod")
 
 EXPORTERS_PODS = ".*dcgm-exporter.*"
 """Names of the exporter's own pods, which other scrape configurations show on a GPU that no pod holds."""
@@ -29,26 +31,44 @@ def _first_of(labels: tuple[str, ...], target: str, expression: str) -> str:
 
 
 def by_node(expression: str) -> str:
-    """Return the largest value of each node, with the label ``node``."""
-    return f"max by (node) ({_first_of(NODE, 'node', expression)})"
+    """Return the largest value of each node, with the label ``node``.
+
+    Labels are renamed on one series a node: Prometheus takes much longer to rename labels than to find a maximum.
+    """
+    largest = f"max by ({', '.join(NODE)}) ({expression})"
+    return f"max by (node) ({_first_of(NODE, 'node', largest)})"
 
 
 def by_gpu(expression: str, *more: str) -> str:
     """Return the largest value of each GPU, with the labels ``node``, ``gpu``, ``UUID`` and ``modelName``."""
-    kept = ", ".join(("node", "gpu", "UUID", "modelName", *more))
+    kept = ", ".join(("node", *_OF_GPU, *more))
     return f"max by ({kept}) ({_first_of(NODE, 'node', expression)})"
 
 
-def held(metric: str, window: str) -> str:
-    """Return the largest value of a metric in a window for each GPU and the pod that holds it."""
+def of_pods(metric: str, window: str) -> str:
+    """Return the largest value in a window of each series that names a pod which holds the GPU."""
     foreign = f'{metric}{{exported_pod!=""}}'
     own = f'{metric}{{exported_pod="", pod!="", pod!~"{EXPORTERS_PODS}"}}'
-    either = f"(max_over_time({foreign}[{window}]) or max_over_time({own}[{window}]))"
-    named = _first_of(("exported_namespace", "namespace"), "namespace", either)
-    named = _first_of(("exported_pod", "pod"), "pod", named)
+    return f"max_over_time({foreign}[{window}]) or max_over_time({own}[{window}])"
+
+
+def held_idle(window: str, metric: str, other: str) -> str:
+    """Return the GPUs, each with the pod that holds it, for which a metric was 0 in a window.
+
+    Where there is no such metric, the other one counts. Labels are renamed on idle GPUs alone.
+    """
+    kept = ", ".join((*NODE, *_OF_GPU, *_OF_POD))
+    largest, others = (f"max by ({kept}) ({of_pods(each, window)})" for each in (metric, other))
+    named = f"(({largest} or {others} == 0) == 0)"
+    for label in ("namespace", "pod"):
+        named = _first_of((f"exported_{label}", label), label, named)
     return by_gpu(named, "namespace", "pod")
 
 
-def has_bit(metric: str, bit: int) -> str:
-    """Return the series of a metric whose value has a bit: Prometheus has no operator for bits."""
-    return f"({metric} and floor({metric} / {bit}) % 2 == 1)"
+def has_bits(metric: str, lowest: int, count: int = 1) -> str:
+    """Return the series of a metric whose value has one of some neighbouring bits: Prometheus has no operator for bits.
+
+    Smaller values cannot have them, and are left out first.
+    """
+    large = f"{metric} >= {lowest}"
+    return f"({large} and floor(({large}) / {lowest}) % {2**count} > 0)"

@@ -26,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import mentioned
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST_LINE, OperatorLine
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import NODE, by_node
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -76,7 +76,8 @@ def groups(on: t.Sequence[Alert], limits: Thresholds, labels: t.Mapping[str, str
 
 
 def _recordings(limits: Thresholds) -> list[Json]:
-    seen = f"count by (node) ({by_gpu(_SEEN)})"
+    of_node = ", ".join(NODE)
+    seen = by_node(f"count by ({of_node}) (max by ({of_node}, gpu, UUID) ({_SEEN}))")
     cordoned = f"max by (node) (max_over_time(kube_node_spec_unschedulable[{limits.grace}]))"
     return [{"record": GPUS_OF_NODE, "expr": seen}, {"record": OUT_OF_SERVICE, "expr": cordoned}]
 

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
     Alert,
     Thresholds,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_node, held
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_node, held_idle, of_pods
 
 RESOURCES = 'resource=~"nvidia_com_(gpu|gpu_shared|mig_.*)"'
 """GPUs, as kube-state-metrics writes the names of resources."""
@@ -32,7 +32,7 @@ def of_presence() -> tuple[Alert, ...]:
     running = '(kube_pod_status_phase{phase="Running"} == 1)'
     requests = f"kube_pod_container_resource_requests{{{RESOURCES}}}"
     busy = f"sum by (node) ({requests} and on (namespace, pod) {running})"
-    with_pods = f"count by (node) ({held('DCGM_FI_DEV_GPU_TEMP', '5m')})"
+    with_pods = by_node(of_pods("DCGM_FI_DEV_GPU_TEMP", "5m"))
     stuck = by_node("changes(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[15m])")
     return (
         Alert(
@@ -180,7 +180,7 @@ def of_use(limits: Thresholds) -> tuple[Alert, ...]:
         Alert(
             "GpuHeldIdle",
             "info",
-            f"({held('DCGM_FI_PROF_GR_ENGINE_ACTIVE', '10m')} or {held('DCGM_FI_DEV_GPU_UTIL', '10m')}) == 0",
+            held_idle("10m", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL"),
             limits.idle_after,
             "Pod {{ $labels.namespace }}/{{ $labels.pod }} has held a GPU of node {{ $labels.node }} for "
             f"{limits.idle_after} without using it.",

@@ -116,9 +116,16 @@ def test_own_fields_are_taken_with_their_ends_trimmed() -> None:
         ),
         ([field(text="")], None, wording("fields[0].help: give DCGM_FI_DEV_FB_TOTAL a help text of one line.")),
         ([field(text="one\ntwo")], None, wording("fields[0].help: give DCGM_FI_DEV_FB_TOTAL a help text of one line.")),
+        (
+            [field(), field("DCGM_EXP_XID_ERRORS_COUNT", "label")],
+            None,
+            wording(
+                "fields[1].type: DCGM_EXP_XID_ERRORS_COUNT is a metric of the exporter itself, use gauge or counter."
+            ),
+        ),
         ([field(), field(kind="counter")], None, wording("fields: DCGM_FI_DEV_FB_TOTAL is there 2 times; keep one.")),
     ],
-    ids=["near", "far", "too old", "no help", "two lines", "twice"],
+    ids=["near", "far", "too old", "no help", "two lines", "own label", "twice"],
 )
 def test_wrong_fields_are_named(fields: list[dict[str, str]], line: dcgm_fields.OperatorLine | None, said: str) -> None:
     with pytest.raises(GpuOpsError) as error:

@@ -9,8 +9,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import prom
 
 def test_the_first_name_of_the_node_counts() -> None:
     assert promql.by_node("up") == (
-        'max by (node) (label_replace(label_join(up, "node", ";", "node", "hostname", "Hostname"), '
-        '"node", "$1", "node", ";*([^;]*).*"))'
+        "max by (node) (label_replace(label_join(max by (node, hostname, Hostname) (up), "
+        '"node", ";", "node", "hostname", "Hostname"), "node", "$1", "node", ";*([^;]*).*"))'
     )
 
 
@@ -20,14 +20,19 @@ def test_a_gpu_counts_once_whoever_shares_it() -> None:
 
 
 def test_the_holder_is_the_workload_in_each_way_to_scrape() -> None:
-    text = promql.held("x", "10m")
-    assert 'max_over_time(x{exported_pod!=""}[10m])' in text
-    assert 'max_over_time(x{exported_pod="", pod!="", pod!~".*dcgm-exporter.*"}[10m])' in text
-    assert (
-        '"pod", ";", "exported_pod", "pod")' in text and '"namespace", ";", "exported_namespace", "namespace")' in text
+    first, second = (promql.of_pods(metric, "10m") for metric in "xy")
+    assert first == (
+        'max_over_time(x{exported_pod!=""}[10m]) or '
+        'max_over_time(x{exported_pod="", pod!="", pod!~".*dcgm-exporter.*"}[10m])'
     )
+    text = promql.held_idle("10m", "x", "y")
+    kept = "node, hostname, Hostname, gpu, UUID, modelName, namespace, pod, exported_namespace, exported_pod"
+    assert f"((max by ({kept}) ({first}) or max by ({kept}) ({second}) == 0) == 0)" in text
+    assert '"pod", ";", "exported_pod", "pod")' in text
+    assert '"namespace", ";", "exported_namespace", "namespace")' in text
     assert text.startswith("max by (node, gpu, UUID, modelName, namespace, pod) (")
 
 
-def test_a_bit_is_asked_by_division() -> None:
-    assert promql.has_bit("x", 64) == "(x and floor(x / 64) % 2 == 1)"
+def test_bits_are_asked_by_division() -> None:
+    assert promql.has_bits("x", 128) == "(x >= 128 and floor((x >= 128) / 128) % 2 > 0)"
+    assert promql.has_bits("x", 32, 2) == "(x >= 32 and floor((x >= 32) / 32) % 4 > 0)"
