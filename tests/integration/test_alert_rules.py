@@ -162,6 +162,16 @@ FIRES: dict[str, Case] = {
     "GpuMigChangeFailed": Case(
         lambda exporter: [kube("node_labels", "1x20", label_nvidia_com_mig_config_state="failed")], N1, 10, 30
     ),
+    "GpuSharingNotInEffect": Case(
+        lambda exporter: [
+            exporter.gpu("FI_DEV_GPU_TEMP", "40x60", held=True),
+            kube("node_labels", "1x60", label_nvidia_com_gpu_sharing_strategy="time-slicing"),
+            *capacity("1x30 4x30", "1x30 4x30"),
+        ],
+        N1,
+        25,
+        40,
+    ),
     "GpuHeldIdle": Case(
         lambda exporter: [exporter.gpu("FI_DEV_GPU_UTIL", "0x40 90x20", held=True)],
         GPU_0 | {"namespace": "team", "pod": "train-0"},

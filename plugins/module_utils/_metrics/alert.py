@@ -62,7 +62,10 @@ class Alert:
 
 
 KUBE_STATE_METRICS = "kube-state-metrics"
-NODE_LABELS = "kube-state-metrics with --metric-labels-allowlist=nodes=[nvidia.com/mig.config.state]"
+NODE_LABELS = (
+    "kube-state-metrics with --metric-labels-allowlist="
+    "nodes=[nvidia.com/mig.config.state,nvidia.com/gpu.sharing-strategy]"
+)
 OPERATORS_METRICS = "the operator's metrics"
 
 GPUS_OF_NODE = "gpuops:node_gpus:count"

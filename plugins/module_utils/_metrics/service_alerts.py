@@ -116,6 +116,10 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
     """Return the alerts about the operator and its drivers."""
     in_progress, done = "gpu_operator_nodes_upgrades_in_progress", "gpu_operator_nodes_upgrades_done"
     span = limits.upgrade_stuck_after
+    # GPU Feature Discovery writes the strategy if the configuration has replicas for the node's GPUs
+    # (NVIDIA/k8s-device-plugin 1b826acc, internal/lm/resource.go). The capacity is the plugin's own word.
+    shared = 'kube_node_labels{label_nvidia_com_gpu_sharing_strategy=~"time-slicing|mps"}'
+    whole = 'sum by (node) (kube_node_status_capacity{resource=~"nvidia_com_gpu(_shared)?"})'
     nobody_out = f"unless on () (count({OUT_OF_SERVICE} == 1) > 0)"
     return (
         Alert(
@@ -164,6 +168,18 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
             "The log of the node's MIG manager. " + DIAGNOSE,
             "Run `playbooks/mig.yml`, which drains the node and tries again.",
             needs=(NODE_LABELS,),
+        ),
+        Alert(
+            "GpuSharingNotInEffect",
+            "warning",
+            f"({whole} > 0 <= on (node) {GPUS_OF_NODE}) and on (node) {shared}",
+            "15m",
+            "GPUs of node {{ $labels.node }} are to be shared, and it offers only {{ $value }} of them.",
+            "Feature discovery has read that the GPUs are shared, and the device plugin still runs with a former "
+            "configuration.",
+            "`gpuops.nvidia.gpu_stack_info`, and the log of the node's device plugin.",
+            "Run `playbooks/sharing.yml`, which names what keeps the sharing from its effect.",
+            needs=(NODE_LABELS, KUBE_STATE_METRICS),
         ),
     )
 
