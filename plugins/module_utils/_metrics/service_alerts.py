@@ -209,8 +209,8 @@ def of_use(limits: Thresholds) -> tuple[Alert, ...]:
             "info",
             f"({waiting} > 0) <= on () group_left () {free}",
             limits.waiting_after,
-            "Pod {{ $labels.namespace }}/{{ $labels.pod }} waits for {{ $value }} GPUs, and as many are free, on several "
-            "nodes or out of its reach.",
+            "Pod {{ $labels.namespace }}/{{ $labels.pod }} waits for {{ $value }} GPUs, and as many are free, on "
+            "several nodes or out of its reach.",
             "Free GPUs are spread over nodes, or taints, selectors and quotas keep the pod away from them.",
             "The events of the pod say what the scheduler found on each node.",
             "Move small pods together, or change what keeps the pod away.",
