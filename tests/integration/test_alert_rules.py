@@ -162,6 +162,12 @@ FIRES: dict[str, Case] = {
     "GpuMigChangeFailed": Case(
         lambda exporter: [kube("node_labels", "1x20", label_nvidia_com_mig_config_state="failed")], N1, 10, 30
     ),
+    "GpuDriverNotAnswering": Case(
+        lambda exporter: [series("gpu_operator_node_driver_validation", "1x5 0x20 1x20", node="n1", job="status")],
+        N1,
+        20,
+        35,
+    ),
     "GpuSharingNotInEffect": Case(
         lambda exporter: [
             exporter.gpu("FI_DEV_GPU_TEMP", "40x60", held=True),

@@ -88,7 +88,7 @@ def test_metrics_come_and_go(lab: Lab, ansible: Playbook) -> None:
     assert name in lab.kubectl("get", "daemonset", "nvidia-dcgm-exporter", "--namespace=gpu-operator", "--output=json")
     labels = json.loads(lab.kubectl("get", "servicemonitors,prometheusrules", "--all-namespaces", "--output=json"))
     chosen = {item["metadata"]["name"]: item["metadata"]["labels"].get("release") for item in labels["items"]}
-    ours = ("gpuops-dcgm-exporter", "gpuops-gpu-operator", "gpuops-gpu-rules")
+    ours = ("gpuops-dcgm-exporter", "gpuops-gpu-operator", "gpuops-node-status-exporter", "gpuops-gpu-rules")
     assert chosen == dict.fromkeys(ours, "kps") | {"nvidia-dcgm-exporter": None}
     assert not answer(ansible.module(MODULE, **options))["changed"]
 

@@ -67,6 +67,7 @@ NODE_LABELS = (
     "nodes=[nvidia.com/mig.config.state,nvidia.com/gpu.sharing-strategy]"
 )
 OPERATORS_METRICS = "the operator's metrics"
+NODE_STATUS = "the node status exporter (nodeStatusExporter.enabled of the ClusterPolicy)"
 
 GPUS_OF_NODE = "gpuops:node_gpus:count"
 """Recorded: how many GPUs the exporter of each node reports."""

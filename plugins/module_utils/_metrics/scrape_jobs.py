@@ -14,9 +14,14 @@ NODE_OF_POD = "__meta_kubernetes_pod_node_name"
 
 
 def configuration(namespace: str, interval: str) -> Json:
-    """Return the jobs for the exporters and for the operator's own metrics, in the operator's namespace."""
+    """Return the jobs for the exporters of GPUs and of nodes' status and for the operator, in its namespace."""
     node = {"source_labels": [NODE_OF_POD], "target_label": "node"}
-    jobs = {"nvidia-dcgm-exporter": ("9400", [node]), "gpu-operator": ("8080", [])}
+    # The status of nodes has a label node of its own.
+    jobs = {
+        "nvidia-dcgm-exporter": ("9400", [node]),
+        "nvidia-node-status-exporter": ("8000", []),
+        "gpu-operator": ("8080", []),
+    }
     return {"scrape_configs": [_job(app, port, more, namespace, interval) for app, (port, more) in jobs.items()]}
 
 

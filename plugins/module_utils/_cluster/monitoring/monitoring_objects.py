@@ -33,6 +33,7 @@ MONITORING_KINDS = (CONFIG_MAP, MONITOR, RULES)
 RULES_NAME = "gpuops-gpu-rules"
 OPERATORS_MONITOR = "gpuops-gpu-operator"
 EXPORTERS_MONITOR = "gpuops-dcgm-exporter"
+STATUS_MONITOR = "gpuops-node-status-exporter"
 
 RELABELINGS: list[Json] = [
     {"sourceLabels": [NODE_OF_POD], "targetLabel": "node"},
@@ -64,10 +65,18 @@ def owned(item: Json, policy: Json) -> Json:
 
 
 def monitors(namespace: str, policy: str, labels: t.Mapping[str, str], interval: str) -> list[Json]:
-    """Return the ServiceMonitors for the exporters and for the operator's own metrics."""
+    """Return the ServiceMonitors for the exporters of GPUs and of nodes' status, and for the operator's own metrics.
+
+    The exporter of the status is off by default. Then its monitor selects nothing.
+    """
     exporters: Json = {"port": "gpu-metrics", "path": "/metrics", "interval": interval, "relabelings": RELABELINGS}
     operator: Json = {"port": "gpu-operator-metrics", "path": "/metrics", "interval": interval}
-    made = {EXPORTERS_MONITOR: (exporters, "nvidia-dcgm-exporter"), OPERATORS_MONITOR: (operator, "gpu-operator")}
+    status: Json = {"port": "node-status", "path": "/metrics", "interval": interval}
+    made = {
+        EXPORTERS_MONITOR: (exporters, "nvidia-dcgm-exporter"),
+        STATUS_MONITOR: (status, "nvidia-node-status-exporter"),
+        OPERATORS_MONITOR: (operator, "gpu-operator"),
+    }
     return [
         manifest(MONITOR, namespace, name, policy, labels, spec=_monitor(namespace, endpoint, app))
         for name, (endpoint, app) in made.items()

@@ -93,7 +93,7 @@ def test_all_of_it_comes_and_a_second_run_changes_nothing(module: t.Callable, ap
     (name,) = [each for each in names(api, MAPS) if each.startswith("gpuops-dcgm-fields-")]
     assert config(api) == {"name": name} and run.result["config_map"] == f"gpu-operator/{name}"
     assert names(api, MAPS) == [name, "gpuops-dashboard-fleet"]
-    assert names(api, MONITORS) == ["gpuops-dcgm-exporter", "gpuops-gpu-operator"]
+    assert names(api, MONITORS) == ["gpuops-dcgm-exporter", "gpuops-node-status-exporter", "gpuops-gpu-operator"]
     assert names(api, RULES) == ["gpuops-gpu-rules"]
     made = [item for path in (MAPS, MONITORS, RULES) for item in api.lists[path]]
     assert all(item["metadata"]["labels"]["gpuops.nvidia/monitoring"] == "cluster-policy" for item in made)
@@ -106,7 +106,7 @@ def test_all_of_it_comes_and_a_second_run_changes_nothing(module: t.Callable, ap
     assert rules == {"groups": api.lists[RULES][0]["spec"]["groups"]}
     assert {rule["labels"]["team"] for rule in rules["groups"][1]["rules"]} == {"gpu"}
     assert [rule["alert"] for rule in rules["groups"][1]["rules"]] == run.result["alerts"]
-    assert len(yaml.safe_load(run.result["scrape_config"])["scrape_configs"]) == 2
+    assert len(yaml.safe_load(run.result["scrape_config"])["scrape_configs"]) == 3
     (route,) = yaml.safe_load(run.result["alertmanager_config"])["route"]["routes"]
     assert route["group_by"] == ["alertname"] and "receiver" not in route
     assert "gpuops-gpu-rules" in run.result["diff"]["after"] and name in run.result["diff"]["after"]
@@ -206,7 +206,7 @@ def test_it_goes_without_a_trace(module: t.Callable, api: FakeApi) -> None:
     before = policy(api)
     module(dashboards=DASHBOARD)
     run = module(state="absent")
-    assert run.result["changed"] and len(run.result["removed"]) == 5 and run.result["config_map"] == ""
+    assert run.result["changed"] and len(run.result["removed"]) == 6 and run.result["config_map"] == ""
     assert (names(api, MAPS), names(api, MONITORS), names(api, RULES)) == (["theirs"], [], [])
     assert config(api) == {} and {**policy(api), "dcgmExporter": {}} == {**before, "dcgmExporter": {}}
     assert not module(state="absent").result["changed"]

@@ -20,7 +20,7 @@ NEWEST = (26, 7)
 
 
 def test_names_are_unique() -> None:
-    assert len(set(rule_groups.NAMES)) == len(ALL) == 27
+    assert len(set(rule_groups.NAMES)) == len(ALL) == 28
 
 
 @pytest.mark.parametrize("line", [None, (25, 10), (26, 3), NEWEST])

@@ -8,7 +8,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import scra
 
 
 def test_exporters_and_operator_are_scraped_in_their_namespace() -> None:
-    exporters, operator = scrape_jobs.configuration("gpus", "15s")["scrape_configs"]
+    exporters, status, operator = scrape_jobs.configuration("gpus", "15s")["scrape_configs"]
     kept = {rule["source_labels"][0]: rule["regex"] for rule in exporters["relabel_configs"] if "regex" in rule}
     assert list(kept.values()) == ["nvidia-dcgm-exporter", "9400"]
     assert exporters["relabel_configs"][-1] == {
@@ -16,6 +16,7 @@ def test_exporters_and_operator_are_scraped_in_their_namespace() -> None:
         "target_label": "node",
     }
     assert [rule["regex"] for rule in operator["relabel_configs"]] == ["gpu-operator", "8080"]
-    for job in (exporters, operator):
+    assert [rule["regex"] for rule in status["relabel_configs"]] == ["nvidia-node-status-exporter", "8000"]
+    for job in (exporters, status, operator):
         assert job["kubernetes_sd_configs"] == [{"role": "pod", "namespaces": {"names": ["gpus"]}}]
         assert job["scrape_interval"] == "15s"

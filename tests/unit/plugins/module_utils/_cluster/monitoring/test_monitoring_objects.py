@@ -46,13 +46,15 @@ def test_paths(kind: monitoring_objects.ObjectKind, path: str) -> None:
 
 
 def test_the_monitors_scrape_the_exporters_and_the_operator() -> None:
-    exporters, operator = monitoring_objects.monitors("gpus", "policy", {"release": "kps"}, "15s")
+    exporters, status, operator = monitoring_objects.monitors("gpus", "policy", {"release": "kps"}, "15s")
     (endpoint,) = exporters["spec"]["endpoints"]
     assert endpoint["port"] == "gpu-metrics" and endpoint["interval"] == "15s"
     assert endpoint["relabelings"][0]["targetLabel"] == "node"
     assert set(endpoint["relabelings"][1]["regex"].split("|")) >= {"pod", "namespace", "container"}
     assert operator["spec"]["endpoints"] == [{"port": "gpu-operator-metrics", "path": "/metrics", "interval": "15s"}]
-    for made, app in ((exporters, "nvidia-dcgm-exporter"), (operator, "gpu-operator")):
+    assert status["spec"]["endpoints"] == [{"port": "node-status", "path": "/metrics", "interval": "15s"}]
+    apps = ("nvidia-dcgm-exporter", "nvidia-node-status-exporter", "gpu-operator")
+    for made, app in zip((exporters, status, operator), apps, strict=True):
         assert made["spec"]["selector"] == {"matchLabels": {"app": app}} and made["spec"]["jobLabel"] == "app"
         assert made["spec"]["namespaceSelector"] == {"matchNames": ["gpus"]}
         assert made["metadata"]["labels"]["release"] == "kps"
