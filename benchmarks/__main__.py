@@ -24,9 +24,10 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import broken
+from benchmarks import broken, monitoring
 from lab.cluster import Lab, Options, faults
 from lab.cluster.nodes import bulk
+from lab.cluster.nodes.fleet import NOTE
 from lab.hosts import ContainerHosts, Machine, UnavailableError
 from lab.nvml import H100, build, machine, plant, state
 
@@ -311,6 +312,68 @@ def settled(
     }
 
 
+def inventory(nodes: int) -> dict[str, t.Any]:
+    """Compare the inventory plugin `gpu_nodes` with a play that reads the nodes, adds them as hosts and groups them.
+
+    The time of a play on a fixed inventory is subtracted from both.
+    """
+    with (
+        deployed(f"bench-inventory-{nodes}", Options(nodes=1, pods="instant")) as lab,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        bulk.multiply(lab, nodes)
+        fleet = Path(folder, "fleet.gpu_nodes.yml")
+        by_model = [{"prefix": "model", "key": "gpu_node.product"}]
+        fleet.write_text(json.dumps({"plugin": "gpuops.nvidia.gpu_nodes", "keyed_groups": by_model}))
+        hosts = PLAYS / "hosts.yml"
+        runs = {
+            "ours": lambda: playbook(lab, hosts, {"wanted": nodes}, f"--inventory={fleet}"),
+            "theirs": lambda: playbook(lab, PLAYS / "inventory.yml", {}),
+            "none": lambda: playbook(lab, hosts, {"wanted": 0}),
+        }
+        seconds, peak = interleaved(runs, {"theirs": 1})
+    ours, theirs = (seconds[tool] - seconds["none"] for tool in ("ours", "theirs"))
+    return {"ours_s": round(ours, 2), "theirs_s": round(theirs, 1), "peak_mb": peak["ours"], "nodes": nodes}
+
+
+def metrics_info(nodes: int, measured: int = 50) -> dict[str, t.Any]:
+    """Compare `gpu_metrics_info` on the exporters of a fleet with a loop of `ansible.builtin.uri` over them.
+
+    Ours reaches the pods through the API server. Theirs has a path to each of them, and is measured on some and
+    multiplied.
+    """
+    with deployed(f"bench-metrics-{nodes}", Options(nodes=nodes, pods="instant"), timeout=600) as lab:
+        options = {"kubeconfig": str(lab.kubeconfig)}
+        ports = exporters(lab, nodes)
+        runs = {
+            "ours": lambda: module("gpuops.nvidia", "gpu_metrics_info", options, refused=r'"ok": false'),
+            "theirs": lambda: playbook(lab, PLAYS / "exporters.yml", {"ports": ports[:measured]}),
+            "none": lambda: playbook(lab, PLAYS / "exporters.yml", {"ports": []}),
+        }
+        seconds, peak = interleaved(runs, {"theirs": 1})
+    return {
+        "ours_s": round(seconds["ours"], 2),
+        "theirs_s": round((seconds["theirs"] - seconds["none"]) * nodes / measured, 1),
+        "peak_mb": peak["ours"],
+        "nodes": nodes,
+        "theirs_measured_on": measured,
+    }
+
+
+def exporters(lab: Lab, nodes: int, timeout_s: float = 300) -> list[int]:
+    """Return the port of each node's exporter on this machine, once all of them serve metrics."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        items = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
+        notes = [item["metadata"].get("annotations") or {} for item in items]
+        ports = [int(note[METRICS_PORT]) for note in notes if METRICS_PORT in note]
+        if len(ports) == nodes:
+            return ports
+        if time.monotonic() > deadline:
+            raise SystemExit(f"Only {len(ports)} of {nodes} exporters serve metrics after {timeout_s:.0f} s.")
+        time.sleep(2)
+
+
 def mig_rollout(nodes: int, at_once: int, manager_s: float) -> dict[str, t.Any]:
     """Compare a change of a whole fleet with the time that the MIG managers themselves need for it.
 
@@ -429,6 +492,7 @@ def upgrade_alone(lab: Lab, version: str, at_once: int) -> float:
 
 
 GPU_PRESENT = "nvidia.com/gpu.present"
+METRICS_PORT = f"{NOTE}metrics-port"
 
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "clusterpolicy-noop": clusterpolicy_noop,
@@ -441,6 +505,9 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "mig-noop-1000": functools.partial(mig_noop, 1000),
     "sharing-noop-1000": functools.partial(sharing_noop, 1000),
     "taints-noop-1000": functools.partial(taints_noop, 1000),
+    "inventory-1000": functools.partial(inventory, 1000),
+    "metrics-info-1000": functools.partial(metrics_info, 1000),
+    "monitoring-1000": functools.partial(monitoring.compared, 1000),
     "mig-rollout-1000": functools.partial(mig_rollout, 1000, 100, 40.0),
     "driver-upgrade-200": functools.partial(driver_upgrade, 200, 50, 20.0),
     "driver-watch-1000": functools.partial(driver_watch, 1000, 100, 120.0, 300.0),
@@ -498,12 +565,12 @@ def interleaved(
     return seconds, {name: max(megabytes for second, megabytes in rows) for name, rows in results.items()}
 
 
-def playbook(lab: Lab, play: Path, variables: dict[str, t.Any]) -> tuple[float, int]:
+def playbook(lab: Lab, play: Path, variables: dict[str, t.Any], *arguments: str) -> tuple[float, int]:
     """Run a playbook and return its seconds and the peak memory (MB) of its largest process."""
     with tempfile.NamedTemporaryFile("w", suffix=".yml") as extra:
         yaml.safe_dump(variables, extra)
         extra.flush()
-        command = [ANSIBLE_PLAYBOOK, "-e", f"@{extra.name}", str(play)]
+        command = [ANSIBLE_PLAYBOOK, "-e", f"@{extra.name}", *arguments, str(play)]
         quiet = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_DEPRECATION_WARNINGS": "false"}
         return timed(command, {**quiet, "K8S_AUTH_KUBECONFIG": str(lab.kubeconfig)})
 

@@ -90,6 +90,11 @@ def test_own_fields_are_taken_with_their_ends_trimmed() -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "kind"), [("DCGM_EXP_XID_ERRORS_COUNT", "gauge"), ("DCGM_FI_DEV_SERIAL", "label")])
+def test_metrics_of_the_exporter_itself_and_labels_are_taken(name: str, kind: str) -> None:
+    assert counters.own_counters([field(name, kind)], None) == [Counter(name, kind, "Memory.")]
+
+
 @pytest.mark.parametrize(
     ("fields", "line", "said"),
     [
