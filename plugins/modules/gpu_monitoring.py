@@ -22,7 +22,8 @@ description:
     C(namespace), C(container)). The operator's own ServiceMonitor has the exporter's pod there. It is switched off if
     Prometheus takes it, too, and on again where it is the only one.
   - Makes a PrometheusRule with the alerts, a ServiceMonitor each for the operator's own metrics and for its node status
-    exporter, and a ConfigMap for each dashboard, all in the operator's namespace. Without the Prometheus operator, RV(rules) has the alerts for a file.
+    exporter, and a ConfigMap for each dashboard, all in the operator's namespace. Without the Prometheus operator,
+    RV(rules) has the alerts for a file.
   - Reads from the Prometheus object which labels it asks for, and stops if it would ignore the objects all the same.
   - Changes no object that it has not made. Its mark is the label C(gpuops.nvidia/monitoring). The ClusterPolicy owns
     the objects, so that they go with it.

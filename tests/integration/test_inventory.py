@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ import yaml
 
 from lab.cluster import Lab
 from tests.support.ansible import ROOT, Playbook
+
+PLAYBOOKS = ROOT / "playbooks"
+SHARED = {"name": "four", "strategy": "time-slicing", "replicas": 4, "nodes": ["gpu-0001"]}
 
 FLEET = {
     "plugin": "gpuops.nvidia.gpu_nodes",
@@ -49,3 +53,30 @@ def test_the_nodes_are_the_inventory(lab: Lab, ansible: Playbook, fleet: Path) -
     assert groups["model_NVIDIA_H100_80GB_HBM3"]["hosts"] == names
     check = ansible.run(ROOT / "playbooks" / "verify.yml", "--inventory", str(fleet), "--limit", "localhost,gpu_hosts")
     assert check.status == 0, check.output
+
+
+@pytest.mark.wide
+@pytest.mark.slow("five playbooks run against all nodes, whose hosts do not answer")
+@pytest.mark.parametrize(
+    ("playbook", "options", "shown"),
+    [
+        ("report", {"report_path": "{folder}/fleet.html"}, "gpu-0000"),
+        ("diagnose", {}, "gpu-0000"),
+        ("mig", {"mig_layouts": [{"layout": "all-1g.10gb", "nodes": ["gpu-0000"]}]}, "gpu-0000"),
+        ("sharing", {"sharing_configs": [SHARED]}, "four"),
+        (
+            "upgrade_driver",
+            {"driver_container_version": "595.99.02", "driver_container_skip": ["image"]},
+            "595.99.02-ubuntu24.04",
+        ),
+    ],
+)
+def test_day_2_needs_no_other_inventory(
+    ansible: Playbook, fleet: Path, tmp_path: Path, playbook: str, options: dict[str, t.Any], shown: str
+) -> None:
+    """The hosts of the lab's nodes do not answer: what they would say is missing, and the rest is complete."""
+    chosen = json.loads(json.dumps(options).replace("{folder}", str(tmp_path)))
+    arguments = ("--inventory", str(fleet), "--check", "--diff", "-v", "--ssh-extra-args=-o ConnectTimeout=2")
+    run = ansible.run(PLAYBOOKS / f"{playbook}.yml", *arguments, **chosen)
+    assert run.status == 0, run.output
+    assert shown in run.output
