@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from tests.unit.fakes import stack
 from tests.unit.fakes.stack import NOW, Json
 from tests.unit.fakes.upgrades.drivers import SKIP, DriverCluster, asked, driver_pod
-from tests.unit.fakes.upgrades.sights import node, sight
+from tests.unit.fakes.upgrades.sights import lack, node, sight
 
 OLD_POD = driver_pod("gpu-0000", "580")
 
@@ -91,7 +91,7 @@ def test_an_upgrade_that_the_operator_has_begun_by_itself_is_only_watched() -> N
 def test_a_node_that_is_only_unwell_interrupts_nobody() -> None:
     row, resumed = foreseen(sight(validators=()))
     assert (row["step"], row["action"], row["changed"], resumed) == ("left out", "nothing", False, ())
-    assert row["degraded"] == "a validator pod: it has none"
+    assert row["degraded"] == lack(validators=())
 
 
 def test_a_node_that_a_user_keeps_is_left_out() -> None:
