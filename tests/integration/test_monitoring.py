@@ -149,7 +149,7 @@ def test_the_playbook_writes_files_and_takes_them_away(lab: Lab, ansible: Playbo
         found = [job.pop("kubernetes_sd_configs") for job in known["scrape_configs"]]
         (tmp_path / "jobs.yml").write_text(yaml.safe_dump(known))
         assert prometheus.promtool("check", "config", tmp_path / "jobs.yml")[0] == 0
-        assert found == [[{"role": "pod", "namespaces": {"names": ["gpu-operator"]}}]] * 2
+        assert found == [[{"role": "pod", "namespaces": {"names": ["gpu-operator"]}}]] * 3
     except UnavailableError as reason:
         pytest.skip(str(reason))
     assert "GpuLost" in rules.read_text() and "GpuHeldIdle" not in rules.read_text()

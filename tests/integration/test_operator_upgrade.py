@@ -54,6 +54,8 @@ def wanted(lab: Lab, ansible: Playbook, former: str, tmp_path: Path) -> t.Iterat
     yield {"operator_upgrade_former_chart_ref": former, "operator_upgrade_snapshot_folder": str(tmp_path / "kept")}
     faults.clear(lab)
     lab.kubectl("delete", "pod", "training", "--force", "--grace-period=0", "--ignore-not-found")
+    # Otherwise the operator upgrades the drivers as soon as they are no longer held, in the middle of another test.
+    ansible.set_up("clean")
     for name in held(lab):
         lab.kubectl("label", "node", name, f"{SKIP}-")
         lab.kubectl("annotate", "node", name, "gpuops.nvidia/driver-rollout-")
