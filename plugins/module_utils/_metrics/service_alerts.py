@@ -23,6 +23,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql impo
 
 RESOURCES = 'resource=~"nvidia_com_(gpu|gpu_shared|mig_.*)"'
 """GPUs, as kube-state-metrics writes the names of resources."""
+GPU_REQUESTS = f"kube_pod_container_resource_requests{{{RESOURCES}}}"
+"""What containers ask for."""
 
 
 def of_presence() -> tuple[Alert, ...]:
@@ -31,8 +33,7 @@ def of_presence() -> tuple[Alert, ...]:
     allocatable = f"sum by (node) (kube_node_status_allocatable{{{RESOURCES}}})"
     down = by_node('up{job=~".*dcgm-exporter.*"} == 0')
     running = '(kube_pod_status_phase{phase="Running"} == 1)'
-    requests = f"kube_pod_container_resource_requests{{{RESOURCES}}}"
-    busy = f"sum by (node) ({requests} and on (namespace, pod) {running})"
+    busy = f"sum by (node) ({GPU_REQUESTS} and on (namespace, pod) {running})"
     with_pods = by_node(of_pods("DCGM_FI_DEV_GPU_TEMP", "5m"))
     stuck = by_node("changes(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[15m])")
     return (
@@ -198,11 +199,10 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
 
 def of_use(limits: Thresholds) -> tuple[Alert, ...]:
     """Return the alerts about GPUs that nobody uses, and pods that wait."""
-    of_pods = f"kube_pod_container_resource_requests{{{RESOURCES}}}"
-    pending = f'{of_pods} and on (namespace, pod) (kube_pod_status_phase{{phase="Pending"}} == 1)'
+    pending = f'{GPU_REQUESTS} and on (namespace, pod) (kube_pod_status_phase{{phase="Pending"}} == 1)'
     # Each pod by itself: in a busy fleet some pod waits at every moment, and none for long.
     waiting = f"sum by (namespace, pod) ({pending})"
-    running = f'{of_pods} and on (namespace, pod) (kube_pod_status_phase{{phase="Running"}} == 1)'
+    running = f'{GPU_REQUESTS} and on (namespace, pod) (kube_pod_status_phase{{phase="Running"}} == 1)'
     free = f"(sum(kube_node_status_allocatable{{{RESOURCES}}}) - (sum({running}) or vector(0)))"
     return (
         Alert(
