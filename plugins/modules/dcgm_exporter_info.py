@@ -117,6 +117,16 @@ results:
       type: list
       elements: str
       sample: [DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_POWER_USAGE]
+    jobs:
+      description: Jobs that a workload manager has named for the node's GPUs.
+      type: list
+      elements: str
+      sample: ["4711"]
+    job_problem:
+      description: What is wrong in the files of jobs of O(gpuops.nvidia.gpu_monitoring#module:job_directory), or an
+        empty string.
+      type: str
+      sample: The files of jobs have an empty line for GPU 0.
 summary:
   description: Number of nodes that passed and failed, and number of GPUs that the exporters report.
   returned: success

@@ -148,6 +148,13 @@ gpus:
       type: list
       elements: dict
       sample: [{namespace: training, pod: llm-0, container: main}]
+    jobs:
+      description:
+        - The jobs that a workload manager such as Slurm has named for it, with
+          O(gpuops.nvidia.gpu_monitoring#module:job_directory).
+      type: list
+      elements: str
+      sample: ["4711"]
     utilisation:
       description: Percent of the time for which the GPU has been busy lately.
       type: float

@@ -137,6 +137,16 @@ options:
     description: Labels to add to the ServiceMonitors and the PrometheusRule, beside those that the Prometheus asks for.
     type: dict
     default: {}
+  job_directory:
+    description:
+      - Folder on the nodes in which a workload manager such as Slurm says which jobs use which GPU. With it, each
+        metric of a GPU has the label C(hpc_job), once for each job of the GPU.
+      - The exporter reads one file for each GPU, whose name is the GPU's index (C(0)), or that and the id of the MIG
+        instance (C(0.7)). Each line is the name of a job. Empty a file instead of deleting it, and write it beside its
+        place and rename it, since a file that vanishes in the middle of a scrape costs the node all its metrics.
+      - An empty string gives up what this module has set. It needs GPU Operator v25.10.1 or later.
+    type: str
+    default: ""
   wait:
     description:
       - Whether to wait until every exporter has the list. The operator replaces their pods one node after the other,
@@ -149,8 +159,8 @@ options:
     type: int
     default: 600
 notes:
-  - The fields of the ClusterPolicy have field managers of their own (V(gpuops.nvidia-counters) and
-    V(gpuops.nvidia-scrape)), so that the role operator leaves them as they are.
+  - The fields of the ClusterPolicy have field managers of their own (V(gpuops.nvidia-counters), V(gpuops.nvidia-scrape)
+    and V(gpuops.nvidia-jobs)), so that the role operator leaves them as they are.
 seealso:
   - module: gpuops.nvidia.dcgm_exporter_info
 """
@@ -279,6 +289,7 @@ SPEC = ArgumentSpec(
         "interval": {"type": "str", "default": "30s"},
         "prometheus": {"type": "str", "default": ""},
         "labels": {"type": "dict", "default": {}},
+        "job_directory": {"type": "str", "default": ""},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 600},
     },

@@ -104,7 +104,9 @@ N1 = {"node": "n1"}
 
 
 def error(field: str, values: str, at: int, over: int | None = None, **labels: str) -> Case:
-    return Case(lambda exporter: [exporter.gpu(field, values, **labels)], GPU_0 | labels, at, over)
+    """Return a fault of a GPU that two jobs of a workload manager use: it has each series twice."""
+    jobs = ("4711", "4712")
+    return Case(lambda e: [e.gpu(field, values, hpc_job=job, **labels) for job in jobs], GPU_0 | labels, at, over)
 
 
 def xid(code: int) -> Case:
@@ -320,8 +322,9 @@ def healthy(exporter: Exporter) -> list[Series]:
         series("gpu_operator_nodes_upgrades_done", "1x100"),
     ]
     pods = [*pod_of("Running", 2, "train-0", node="n1"), *pod_of("Pending", 4, "train-9")]
+    jobs = [exporter.gpu(f, values, held=True, hpc_job=job) for f, values in HEALTHY.items() for job in ("1", "2")]
     rest = [exporter.up("1x100"), kube("node_spec_unschedulable", "0x100")]
-    return [*gpus, *shared, *operator, *pods, *rest, *capacity("2x100", "2x100")]
+    return [*gpus, *shared, *jobs, *operator, *pods, *rest, *capacity("2x100", "2x100")]
 
 
 @_shapes(everyday="target_wins")

@@ -137,10 +137,17 @@ def test_the_playbook_writes_files_and_takes_them_away(lab: Lab, ansible: Playbo
     answer(ansible.module(MODULE, state="absent"))
     before, folder = state_of_policy(lab), tmp_path / "monitoring"
     wanted = {"monitoring_folder": str(folder), "monitoring_alerts_off": ["GpuHeldIdle"]}
+    wanted["monitoring_job_directory"] = "/run/jobs"
+    files = json.dumps({"0": "4711\n\n4712\n", "1": ""})
+    lab.kubectl("annotate", "node", "gpu-0000", f"lab.gpuops.nvidia/jobs={files}")
     check, run, again = (ansible.run(PLAYBOOK, *options, **wanted) for options in (["--check"], [], []))
     assert check.status == run.status == again.status == 0, run.output
     assert check.changed == run.changed > 0 == again.changed, run.output
     assert " of 4 exporters" in run.output, "How many answer at once depends on how busy the lab is."
+    odd = "gpu-0000: The files of jobs have an empty line for GPU 0."
+    seen = answer(ansible.module("gpuops.nvidia.gpu_metrics_info", nodes=["gpu-0000"]))
+    assert [gpu["jobs"] for gpu in seen["gpus"][:2]] == [["4711", "4712"], []]
+    assert odd in again.output
     rules, jobs = folder / "gpu_rules.yml", folder / "gpu_scrape.yml"
     try:
         assert prometheus.promtool("check", "rules", rules)[0] == 0

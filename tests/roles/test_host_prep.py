@@ -28,6 +28,7 @@ ON: dict[str, t.Any] = {
     "host_prep_modules_blacklist": ["vfio"],
     "host_prep_sysctls": {"vm.max_map_count": 1048576},
     "host_prep_hold": ["kernel"],
+    "host_prep_job_directory": "/var/lib/dcgm-exporter/job-mapping",
 }
 RULE = "/etc/udev/rules.d/90-gpuops-acs.rules"
 ACS_CONTROL = "setpci -s 0000:00:01.0 ECAP_ACS+0x6.w"
@@ -118,6 +119,7 @@ def assert_on(host: ContainerHost, before: str) -> None:
     assert f'RUN+="{host.shell("command -v setpci")} -s %k' in host.read(RULE)
     assert host.shell(ACS_CONTROL) == "0000"
     assert "vfio" in host.read("/etc/modprobe.d/zz-gpuops.conf")
+    assert host.shell(f"stat --format=%U:%a {ON['host_prep_job_directory']}") == "root:755"
     assert settings(host).count("\n") > before.count("\n")
 
 

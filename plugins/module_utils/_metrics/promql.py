@@ -16,6 +16,9 @@ series for each, and an instance of MIG has one of its own.
 from __future__ import annotations
 
 NODE = ("node", "hostname", "Hostname")
+JOB = "hpc_job"
+"""A job of a workload manager. A GPU with several jobs has each series once for each of them (``transformation/hpc.go``
+of the exporter)."""
 _OF_GPU = ("gpu", "UUID", "modelName")
 _OF_POD = ("namespace", "pod", "exported_namespace", "exported_pod")
 

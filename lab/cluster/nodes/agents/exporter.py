@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import re
 import time
 import typing as t
@@ -24,6 +25,7 @@ from lab.cluster.nodes.fleet import MODELS
 LIST_KEY = "dcgm-metrics.csv"
 _VOLUME = "metrics-config"
 RESOURCE = "nvidia.com/gpu"
+JOBS_VARIABLE = "DCGM_HPC_JOB_MAPPING_DIR"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +119,24 @@ def held_gpus(pods: t.Iterable[Json], gpus: int) -> dict[int, Json]:
     return held
 
 
+def jobs_of(node: Json, pod: Json) -> dict[int, list[str]]:
+    """Return the jobs of each GPU, if the exporter's pod reads the folder with their files.
+
+    The lab keeps them in a note of the node: ``{"0": "4711\\n4712"}`` are the files by name, with their content.
+    """
+    env = pod["spec"]["containers"][0].get("env") or []
+    if all(each["name"] != JOBS_VARIABLE for each in env):
+        return {}
+    files: dict[str, str] = json.loads(note(node, "jobs") or "{}")
+    return {int(name): text.splitlines() for name, text in files.items() if name.isdigit()}
+
+
 def metrics(
-    node: Json, fields: t.Iterable[Field] = BUILT_IN, held: t.Mapping[int, Json] | None = None, image: str = ""
+    node: Json,
+    fields: t.Iterable[Field] = BUILT_IN,
+    held: t.Mapping[int, Json] | None = None,
+    image: str = "",
+    jobs: t.Mapping[int, t.Sequence[str]] | None = None,
 ) -> str:
     """Return the metrics of a node's exporter, with a line for each field and GPU that it still sees.
 
@@ -135,7 +153,12 @@ def metrics(
         if field.kind == "label":
             continue
         lines += [f"# HELP {field.name} {field.help}", f"# TYPE {field.name} {field.kind}"]
-        series = (each for gpu, own in zip(gpus, labels) for each in _of(field, gpu, own))
+        series = (
+            (value, f'{each},hpc_job="{job}"' if job is not None else each)
+            for gpu, own in zip(gpus, labels)
+            for value, each in _of(field, gpu, own)
+            for job in (jobs or {}).get(gpu.index) or (None,)
+        )
         lines += [f"{field.name}{{{own}}} {value}" for value, own in series]
     return "\n".join(lines) + "\n"
 

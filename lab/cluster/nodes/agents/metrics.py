@@ -48,7 +48,9 @@ class Metrics:
             meta, fields = pod["metadata"], self._fields(pod)
             held = exporter.held_gpus(pods, int(note(node, "gpus")))
             image = pod["spec"]["containers"][0]["image"]
-            self._answers[name] = functools.partial(exporter.metrics, node, fields, held, image)
+            self._answers[name] = functools.partial(
+                exporter.metrics, node, fields, held, image, exporter.jobs_of(node, pod)
+            )
             with self._lock:
                 if meta["uid"] in self._forwarded:
                     continue

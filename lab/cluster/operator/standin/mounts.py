@@ -49,6 +49,9 @@ _CONFIG_MAPS = {
 METRICS, METRICS_PATH = "metrics-config", "/etc/dcgm-exporter/dcgm-metrics.csv"
 """The volume with the exporter's list of fields, if the ClusterPolicy names one, and where the exporter finds it."""
 
+DEFAULT_JOB_FOLDER = "/var/lib/dcgm-exporter/job-mapping"
+"""Where exporters look for the jobs of GPUs if the ClusterPolicy names no folder."""
+
 SHARED_CONFIG = "/available-configs"
 """Where the config manager finds the ConfigMap of the device plugin."""
 _READS_CONFIG = ("nvidia-device-plugin", "gpu-feature-discovery", "mps-control-daemon-ctr")
@@ -124,11 +127,17 @@ _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
 """By container: volume, mount path, and mount propagation. Other containers mount only the validations."""
 
 
-def mount(pod: Json, config_maps: t.Mapping[str, str] | None = None, plugin_config: str | None = None) -> Json:
+def mount(
+    pod: Json,
+    config_maps: t.Mapping[str, str] | None = None,
+    plugin_config: str | None = None,
+    job_folder: str = "",
+) -> Json:
     """Add mounts and privileges to every container of a pod's spec, and the volumes to the pod.
 
     ``config_maps`` has the ConfigMaps that a user put in the place of the operator's own, by volume.
-    ``plugin_config`` is the ConfigMap of the device plugin; None if the pod does not read it.
+    ``plugin_config`` is the ConfigMap of the device plugin; None if the pod does not read it. ``job_folder`` is where
+    an exporter finds the jobs of GPUs.
     """
     maps = {**_CONFIG_MAPS, **(config_maps or {})}
     used: dict[str, None] = {}
@@ -151,6 +160,11 @@ def mount(pod: Json, config_maps: t.Mapping[str, str] | None = None, plugin_conf
     volumes = [_volume(name, maps) for name in used]
     if plugin_config:
         volumes += [{"name": plugin_config, "configMap": {"name": plugin_config}}, {"name": "config", "emptyDir": {}}]
+    if job_folder:
+        jobs = {"name": "hpc-job-mapping", "readOnly": True, "mountPath": job_folder}
+        pod["containers"][0]["volumeMounts"].append(jobs)
+        folder = {"path": job_folder, "type": "DirectoryOrCreate"}
+        volumes.append({"name": "hpc-job-mapping", "hostPath": folder})
     return {**pod, "volumes": volumes}
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lab.cluster.nodes.agents.mig import default_map
 from lab.cluster.operator.standin.images import KERNEL, ReconcileError, driver_image, image, kernel_suffix
-from lab.cluster.operator.standin.mounts import METRICS, METRICS_PATH, SHARED_CONFIG, mount
+from lab.cluster.operator.standin.mounts import DEFAULT_JOB_FOLDER, METRICS, METRICS_PATH, SHARED_CONFIG, mount
 from lab.cluster.operator.standin.operands import VALIDATOR, Init, Json, Operand
 
 HASH = "nvidia.com/last-applied-hash"
@@ -172,7 +172,14 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
     named = {"mig-parted-config": chosen} if chosen else {}
     fields = block(spec, "dcgmExporter.config").get("name") if operand.spec == "dcgmExporter" else None
     named |= {METRICS: fields} if fields else {}
-    return mount(pod | _host_access(operand, own) | _optional(operand, spec), named, plugin)
+    folder = job_folder(spec) if operand.spec == "dcgmExporter" else ""
+    return mount(pod | _host_access(operand, own) | _optional(operand, spec), named, plugin, folder)
+
+
+def job_folder(spec: Json) -> str:
+    """Return the folder in which exporters find the jobs of GPUs, or an empty string."""
+    mapping = block(spec, "dcgmExporter.hpcJobMapping")
+    return str(mapping.get("directory") or DEFAULT_JOB_FOLDER) if mapping.get("enabled") else ""
 
 
 def _host_access(operand: Operand, own: Json) -> Json:
@@ -308,6 +315,8 @@ def _env(operand: Operand, spec: Json) -> list[Json]:
     if operand.spec == "dcgmExporter":
         chosen = block(spec, "dcgmExporter.config").get("name")
         values["DCGM_EXPORTER_COLLECTORS"] = METRICS_PATH if chosen else "/etc/dcgm-exporter/dcp-metrics-included.csv"
+        if folder := job_folder(spec):
+            values["DCGM_HPC_JOB_MAPPING_DIR"] = folder
     return [{"name": name, "value": value} for name, value in sorted(values.items())]
 
 

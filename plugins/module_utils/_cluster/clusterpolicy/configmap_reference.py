@@ -29,13 +29,15 @@ class PolicyReference:
     """A block of the ClusterPolicy's spec, and the field manager of those of its fields that one module sets.
 
     ``outranks`` has values that the role operator may have declared, since the chart's defaults have them. They give
-    way, and come back when the block is given up.
+    way, and come back when the block is given up. ``since`` is the version of the operator that brought the block, if
+    earlier ones are supported, too.
     """
 
     operand: str
     manager: str
     block: str = "config"
     outranks: tuple[tuple[str, t.Any], ...] = ()
+    since: str = ""
 
     @property
     def path(self) -> str:
@@ -52,6 +54,7 @@ MIG_REFERENCE = PolicyReference("migManager", "gpuops.nvidia-mig")
 SHARING = PolicyReference("devicePlugin", "gpuops.nvidia-sharing")
 COUNTERS = PolicyReference("dcgmExporter", "gpuops.nvidia-counters")
 SCRAPE = PolicyReference("dcgmExporter", "gpuops.nvidia-scrape", "serviceMonitor", outranks=(("enabled", True),))
+JOBS = PolicyReference("dcgmExporter", "gpuops.nvidia-jobs", "hpcJobMapping", since="v25.10.1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +180,8 @@ def _identity(policy: Json) -> Json:
     }
 
 
+_UNKNOWN_FIELD = "field not declared in schema"
+"""What the API server says of a field that the CRD lacks, with status 500 (structured-merge-diff)."""
 _CONFLICT = re.compile(r'conflict with "([^"]+)"')
 
 
@@ -191,6 +196,12 @@ def _explained(
 ) -> GpuOpsError:
     """Return a conflict as a sentence that names the field, its owner, and where its value has to be set."""
     causes: list[Json] = error.details.get("causes") or []
+    if reference.since and _UNKNOWN_FIELD in error.msg:
+        return GpuOpsError(
+            f"The installed GPU Operator has no {reference.path} in its ClusterPolicy: {reference.since} brought it. "
+            "Upgrade the operator first (playbook gpuops.nvidia.upgrade_operator).",
+            reason="Invalid",
+        )
     if error.reason != "Conflict" or not causes:
         return error
     field = str(causes[0].get("field", "")).lstrip(".").removeprefix("spec.")

@@ -33,6 +33,7 @@ PLAYBOOKS = {
     configmap_reference.SHARING.manager: "gpuops.nvidia.sharing",
     configmap_reference.COUNTERS.manager: "gpuops.nvidia.monitoring",
     configmap_reference.SCRAPE.manager: "gpuops.nvidia.monitoring",
+    configmap_reference.JOBS.manager: "gpuops.nvidia.monitoring",
 }
 """The playbook by which what a manager has declared is changed."""
 

@@ -74,6 +74,7 @@ class GpuReading:
     model: str | None
     profile: str | None
     pods: tuple[GpuHolder, ...] | None
+    jobs: tuple[str, ...]
     utilisation: float | None
     utilisation_from: str | None
     memory_used_mib: int | None
@@ -97,12 +98,15 @@ class _Gathered:
         self.values: dict[str, float] = {}
         self.events: dict[str, float] = {}
         self.holders: set[GpuHolder] = set()
+        self.jobs: set[str] = set()
         self.is_named = True
         self.model = self.profile = ""
 
     def add(self, series: GpuSeries) -> None:
         self.model, self.profile = self.model or series.model, self.profile or series.profile
         self.is_named = self.is_named and series.is_named
+        if series.job:
+            self.jobs.add(series.job)
         if series.holder:
             self.holders.add(series.holder)
         if is_value(series.value):
@@ -146,6 +150,7 @@ def _reading(key: GpuKey, found: t.Mapping[GpuKey, _Gathered]) -> GpuReading:
         own.model or None,
         own.profile or None,
         tuple(sorted(own.holders)) if own.is_named else None,
+        tuple(sorted(own.jobs)),
         percent(utilised, values[utilised]) if utilised else None,
         utilised,
         _whole(values.get(USED)),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._exposition import MetricSample
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import promql
 
 UUIDS = ("UUID", "uuid")
 """The second one is the old name (``DCGM_EXPORTER_USE_OLD_NAMESPACE``)."""
@@ -63,6 +64,7 @@ class GpuSeries(t.NamedTuple):
     model: str = ""
     profile: str = ""
     event: str = ""
+    job: str = ""
 
 
 def of_exporter(node: str, sample: MetricSample) -> GpuSeries | None:
@@ -100,6 +102,7 @@ def _series(
         labels.get("modelName", ""),
         labels.get(PROFILE, ""),
         labels.get(CLOCK_EVENT, ""),
+        labels.get(promql.JOB, ""),
     )
 
 

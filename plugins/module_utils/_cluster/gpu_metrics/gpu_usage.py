@@ -103,6 +103,7 @@ def gpu_row(gpu: UsedGpu) -> Json:
         **_identity(reading),
         "model": reading.model,
         "pods": _pods(reading),
+        "jobs": list(reading.jobs),
         "utilisation": reading.utilisation,
         "utilisation_from": reading.utilisation_from,
         "memory_used_mib": reading.memory_used_mib,

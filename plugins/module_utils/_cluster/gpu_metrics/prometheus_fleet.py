@@ -99,7 +99,7 @@ class PrometheusFleet:
     # ---- expressions
 
     def _now(self) -> str:
-        return f"max by (__name__, {', '.join(_KEPT)}) ({self._selector('|'.join(READ_METRICS))})"
+        return f"max by (__name__, {promql.JOB}, {', '.join(_KEPT)}) ({self._selector('|'.join(READ_METRICS))})"
 
     def _over(self, how: str, time: TimeRange) -> str:
         """Return the expression for the utilisation in each step in percent, by the better metric if a GPU has it."""

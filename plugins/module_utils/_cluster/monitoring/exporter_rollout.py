@@ -27,12 +27,14 @@ class WantedList:
     """The list that exporters are to have: its ConfigMap, or an empty name for the exporter's own list.
 
     ``others`` are the lists of ours that none of them may have. ``serving`` is how many exporters served metrics before
-    the change: as many do so after it, and one that did not need not begin to.
+    the change: as many do so after it, and one that did not need not begin to. ``job_directory`` is the folder of job
+    files that they are to read, or empty if that is somebody else's to say.
     """
 
     config_map: str
     others: frozenset[str]
     serving: int
+    job_directory: str = ""
 
 
 def serving(cluster: Cluster, namespace: str) -> int:
@@ -71,7 +73,8 @@ def _is_rolled_out(item: Json, wanted: WantedList) -> bool:
     seen = status.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
     updated = status.get("updatedNumberScheduled", 0) == _desired(item)
     expected = {wanted.config_map} - {""}
-    return seen and updated and mounted & {*wanted.others, *expected} == expected
+    has_jobs = not wanted.job_directory or wanted.job_directory in _folders(item)
+    return seen and updated and has_jobs and mounted & {*wanted.others, *expected} == expected
 
 
 def _serving(item: Json) -> int:
@@ -86,6 +89,12 @@ def _mounted(item: Json) -> set[str]:
     """Return the ConfigMaps that the exporter's pods mount."""
     volumes: list[Json] = item["spec"]["template"]["spec"].get("volumes") or []
     return {str(volume["configMap"].get("name")) for volume in volumes if "configMap" in volume}
+
+
+def _folders(item: Json) -> set[str]:
+    """Return the folders of the node that the exporter's pods mount."""
+    volumes: list[Json] = item["spec"]["template"]["spec"].get("volumes") or []
+    return {str(volume["hostPath"].get("path")) for volume in volumes if "hostPath" in volume}
 
 
 def _how_far(item: Json) -> str:

@@ -27,6 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.configmap_reference import (
     COUNTERS,
+    JOBS,
     SCRAPE,
     ReferenceChange,
 )
@@ -116,10 +117,12 @@ class _Setup:
         owned = [monitoring_objects.owned(item, self._policy) for item in made]
         steps = _without_lists(monitoring_objects.steps(self._cluster, owned, self._present))
         settings: dict[configmap_reference.PolicyReference, Json] = {COUNTERS: {"name": wanted.config_map}}
+        if self._request.job_directory:
+            settings[JOBS] = {"enabled": True, "directory": self._request.job_directory}
         is_twice = self._is_scraped_twice(found)
         if is_twice:
             settings[SCRAPE] = {"enabled": False}
-        gone = [SCRAPE] if is_twice is False else []
+        gone = [*([SCRAPE] if is_twice is False else []), *([] if JOBS in settings else [JOBS])]
         # All of it is asked before any of it is written: a conflict leaves everything as it was.
         foretold = [self._foretold(reference, values) for reference, values in settings.items()]
         foretold += [configmap_reference.given_up(self._cluster, self._policy, reference) for reference in gone]
@@ -133,7 +136,7 @@ class _Setup:
         return self._result(steps, foretold, wanted)
 
     def remove(self) -> Json:
-        given_up = [configmap_reference.give_up(self._cluster, self._policy, each) for each in (COUNTERS, SCRAPE)]
+        given_up = [configmap_reference.give_up(self._cluster, self._policy, each) for each in (COUNTERS, SCRAPE, JOBS)]
         fields, lists = given_up[0], self._lists()
         kept = str(fields.after.get("name", ""))
         if kept in lists:
@@ -281,7 +284,8 @@ class _Setup:
             return []
         former = self._lists()
         if not self._cluster.check_mode and operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
-            wanted = WantedList(kept, frozenset(former), self._serving)
+            directory = "" if self._request.is_absent else self._request.job_directory
+            wanted = WantedList(kept, frozenset(former), self._serving, directory)
             exporter_rollout.wait(self._cluster, self._namespace, wanted, self._request)
         now = monitoring_objects.existing(self._cluster, self._namespace, self._name, [CONFIG_MAP])
         old = [ObjectStep(kind, item, None) for kind, item in now if objects.name_of(item) in {*former} - {kept}]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import posixpath
 import re
 import typing as t
 
@@ -19,6 +20,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _DURATION = re.compile("".join(rf"(?:\d+{unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms")))
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_FOLDER = re.compile(r"/(?!/)[\w.@%+/ -]*")
+DEFAULT_FOLDER = "/var/lib/dcgm-exporter/job-mapping"
+"""The operator's own default (``DefaultDCGMJobMappingDir`` in ``api/nvidia/v1/clusterpolicy_types.go``)."""
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 
 
@@ -40,6 +44,7 @@ class MonitoringRequest:
     interval: str
     prometheus: str
     labels: dict[str, str]
+    job_directory: str
     waits: bool
     timeout_s: float
     progress_path: str | None
@@ -62,6 +67,7 @@ def request_of(options: t.Mapping[str, t.Any]) -> MonitoringRequest:
         interval=_duration("interval", options["interval"]),
         prometheus=options["prometheus"],
         labels=_texts("labels", options["labels"]),
+        job_directory=_directory(options["job_directory"]),
         waits=options["wait"],
         timeout_s=options["wait_timeout"],
         progress_path=options["progress_path"],
@@ -83,6 +89,17 @@ def _duration(option: str, text: str) -> str:
             f"{option} is {text!r}: give a duration of Prometheus above zero, such as 30s or 1h30m.", reason="Invalid"
         )
     return text
+
+
+def _directory(path: str) -> str:
+    """Return the folder of job files without a slash at its end, or an empty string."""
+    cleaned = posixpath.normpath(path) if path else ""
+    if cleaned and (not _FOLDER.fullmatch(cleaned) or cleaned == "/" or ".." in path.split("/")):
+        raise GpuOpsError(
+            f"job_directory is {path!r}: give the absolute path of a folder on the nodes, such as {DEFAULT_FOLDER}.",
+            reason="Invalid",
+        )
+    return cleaned
 
 
 def _alert_labels(given: t.Mapping[str, t.Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import exporter_answers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.exporter_answers import ExporterAnswer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._exposition import MetricSample
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import JOB as _JOB
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -32,6 +33,8 @@ class NodeMetrics:
     gpus: int = 0
     expected_gpus: int | None = None
     metrics: list[str] = dataclasses.field(default_factory=list)
+    jobs: list[str] = dataclasses.field(default_factory=list)
+    job_problem: str = ""
 
 
 def exporter_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
@@ -81,7 +84,22 @@ def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, 
     missing = [name for name in wanted if name not in metrics]
     if missing and not reason:
         reason = f"The exporter does not report {', '.join(missing)}. Check dcgmExporter.config."
-    return NodeMetrics(node, not reason, reason, pod, gpus, expected, metrics)
+    jobs = sorted({each.labels[_JOB] for each in samples if each.labels.get(_JOB)})
+    return NodeMetrics(node, not reason, reason, pod, gpus, expected, metrics, jobs, _job_problem(samples))
+
+
+def _job_problem(samples: t.Iterable[MetricSample]) -> str:
+    """Return which files of jobs make series without a job, or the same series twice, or an empty string."""
+    empty, seen, twice = set(), set(), set()
+    for each in samples:
+        if _JOB in each.labels:
+            gpu, series = each.labels.get("gpu", ""), (each.name, *sorted(each.labels.items()))
+            empty |= set() if each.labels[_JOB] else {gpu}
+            twice |= {gpu} if series in seen else set()
+            seen.add(series)
+    said = [f"an empty line for GPU {gpu}" for gpu in sorted(empty)]
+    said += [f"the same job twice for GPU {gpu}" for gpu in sorted(twice - empty)]
+    return f"The files of jobs have {first_few(said)}." if said else ""
 
 
 def uuids(samples: t.Iterable[MetricSample]) -> set[str]:
@@ -90,8 +108,17 @@ def uuids(samples: t.Iterable[MetricSample]) -> set[str]:
     return {uuid for uuid in named if uuid}
 
 
+_JOB_FILES = (
+    "If it reads files of jobs (dcgmExporter.hpcJobMapping), one has vanished in a scrape: write each beside its place "
+    "and rename it, and empty it instead of deleting it. Otherwise look at its log."
+)
+"""Source: ``internal/pkg/transformation/hpc.go`` of https://github.com/NVIDIA/dcgm-exporter (d5e5f51)."""
+
+
 def fault(status: int, gpus: int, expected: int | None) -> str:
     """Return what is wrong with an answer that names so many GPUs, or an empty string."""
+    if status == 500:
+        return f"The exporter answered with HTTP status 500. {_JOB_FILES}"
     if status != 200:
         return f"The exporter answered with HTTP status {status}."
     if gpus == 0:

@@ -38,6 +38,16 @@ def test_the_list_decides_what_is_served() -> None:
     assert "DCGM_FI_DRIVER_VERSION" not in text
 
 
+def test_a_gpu_has_each_series_once_for_each_of_its_jobs() -> None:
+    mapped = pod("x-0", 0)
+    mapped["spec"]["containers"][0]["env"] = [{"name": exporter.JOBS_VARIABLE, "value": "/run/jobs"}]
+    files = node(jobs='{"0": "4711\\n4712\\n", "1": "", "README": "x"}')
+    jobs = exporter.jobs_of(files, mapped)
+    assert jobs == {0: ["4711", "4712"], 1: []} and exporter.jobs_of(files, pod("x-0", 0)) == {}
+    lines = series(exporter.metrics(files, jobs=jobs), "DCGM_FI_DEV_GPU_TEMP")
+    assert [line.partition("hpc_job=")[2].partition("}")[0] for line in lines] == ['"4711"', '"4712"', ""]
+
+
 def test_a_broken_list_is_refused_as_the_exporter_does() -> None:
     with pytest.raises(ValueError, match="malformed CSV record"):
         exporter.parsed("DCGM_FI_DEV_GPU_TEMP, gauge, a, b\n")

@@ -38,7 +38,7 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
         conflict = conflict_of(api, target, body) if method == "PATCH" else None
         reply = conflict or real(method, target, accept, body)
         if method == "PATCH" and "clusterpolicies" in target and "dryRun" not in target:
-            mount(api, config(api).get("name"))
+            mount(api, config(api).get("name"), folder=jobs(api).get("directory"))
         return reply
 
     api.handle = handle  # type: ignore[method-assign]
@@ -61,10 +61,11 @@ def exporter(api: FakeApi) -> Json:
     return next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-dcgm-exporter")
 
 
-def mount(api: FakeApi, name: str | None, updated: int = 2) -> None:
+def mount(api: FakeApi, name: str | None, updated: int = 2, folder: str | None = None) -> None:
     """Let the operator roll out the exporters."""
     item = exporter(api)
-    volumes = [{"name": "metrics-config", "configMap": {"name": name}}] if name else []
+    volumes: list[Json] = [{"name": "metrics-config", "configMap": {"name": name}}] if name else []
+    volumes += [{"name": "hpc-job-mapping", "hostPath": {"path": folder}}] if folder else []
     item["spec"].setdefault("template", {}).setdefault("spec", {})["volumes"] = volumes
     item["metadata"]["generation"] = 2
     item["status"] = {"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": updated}
@@ -76,6 +77,10 @@ def policy(api: FakeApi) -> Json:
 
 def config(api: FakeApi) -> Json:
     return dict((policy(api).get("dcgmExporter") or {}).get("config") or {})
+
+
+def jobs(api: FakeApi) -> Json:
+    return dict((policy(api).get("dcgmExporter") or {}).get("hpcJobMapping") or {})
 
 
 def names(api: FakeApi, path: str) -> list[str]:
@@ -212,6 +217,37 @@ def test_it_goes_without_a_trace(module: t.Callable, api: FakeApi) -> None:
     assert not module(state="absent").result["changed"]
 
 
+def test_jobs_are_mapped_as_long_as_they_are_asked_for(module: t.Callable, api: FakeApi) -> None:
+    foretold = module(job_directory="/run/jobs/", _ansible_check_mode=True)
+    assert foretold.result["changed"] and jobs(api) == {}
+    run = module(job_directory="/run/jobs/")
+    assert jobs(api) == {"enabled": True, "directory": "/run/jobs"}
+    assert run.result["diff"] == foretold.result["diff"] and '"directory": "/run/jobs"' in run.result["diff"]["after"]
+    done = writes(api)
+    assert not module(job_directory="/run/jobs").result["changed"] and writes(api) == done
+    foretold = module(_ansible_check_mode=True)
+    run = module()
+    assert run.result["changed"] and jobs(api) == {} and run.result["diff"] == foretold.result["diff"]
+    module(job_directory="/run/jobs")
+    assert module(state="absent").result["changed"] and jobs(api) == {}
+
+
+def test_what_somebody_else_maps_stays(module: t.Callable, api: FakeApi) -> None:
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"]["hpcJobMapping"] = {"enabled": True}
+    module()
+    module(state="absent")
+    assert jobs(api) == {"enabled": True}
+
+
+def test_exporters_that_do_not_read_the_folder_are_waited_for(module: t.Callable, api: FakeApi) -> None:
+    module()
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"]["hpcJobMapping"] = {"enabled": True, "directory": "/run/jobs"}
+    run = module(job_directory="/run/jobs", wait_timeout=0)
+    assert run.rc and run.result["reason"] == "TimedOut"
+    mount(api, config(api)["name"], folder="/run/jobs")
+    assert not module(job_directory="/run/jobs").rc
+
+
 def test_without_the_prometheus_operator_there_are_only_lists_and_dashboards(module: t.Callable, api: FakeApi) -> None:
     for path in (MONITORS, RULES, SERVERS):
         del api.lists[path]
@@ -241,6 +277,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     "alert": ({"alerts_off": ["GpuGone"]}, "GpuGone"),
     "duration": ({"interval": "often"}, "interval"),
     "server": ({"prometheus": "none"}, "none"),
+    "folder": ({"job_directory": "jobs"}, "job_directory"),
 }
 
 

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.configmap_reference import (
     COUNTERS,
+    JOBS,
     MIG_REFERENCE,
     SCRAPE,
     SHARING,
@@ -157,6 +158,16 @@ def test_what_would_change_is_told_without_a_change(api: FakeApi) -> None:
     configmap_reference.point(cluster(api), policy(api), COUNTERS, NAME)
     assert configmap_reference.given_up(cluster(api), policy(api), COUNTERS).after == {}
     assert COUNTERS.of(policy(api)) == NAME and writes(api) == [COUNTERS.manager]
+
+
+def test_a_field_that_the_operator_does_not_know_yet_is_named_with_the_version_that_has_it(api: FakeApi) -> None:
+    message = "failed to create typed patch object: .spec.dcgmExporter.hpcJobMapping: field not declared in schema"
+    api.answer = lambda *request: refusal(500, message)
+    with pytest.raises(GpuOpsError, match=r"no dcgmExporter\.hpcJobMapping .* v25\.10\.1") as error:
+        configmap_reference.foretold(cluster(api), policy(api), JOBS, {"enabled": True})
+    assert error.value.reason == "Invalid"
+    with pytest.raises(GpuOpsError, match="not declared"):
+        configmap_reference.foretold(cluster(api), policy(api), COUNTERS, NAME)
 
 
 def test_false_is_set_where_there_is_no_value(api: FakeApi) -> None:

@@ -54,6 +54,14 @@ def test_nothing_is_known_of_a_gpu_without_values() -> None:
     assert (reading.utilisation_from, reading.throttling_from, reading.model, reading.profile) == (None,) * 4
 
 
+def test_a_gpu_with_several_jobs_is_one_gpu() -> None:
+    line = f'{POWER}{{gpu="0",UUID="GPU-a",hpc_job="%s"}} 70\n'
+    found = [of_exporter("n", each) for each in _exposition.read(line % 4712 + line % 4711).samples]
+    reading = one(*(each for each in found if each))
+    assert reading.jobs == ("4711", "4712") and reading.power_w == 70
+    assert one(series(POWER, 70)).jobs == ()
+
+
 def test_everything_is_known_of_a_gpu_that_serves_all() -> None:
     values = {ENGINE_ACTIVE: 0.38106, GPU_UTIL: 100, USED: 512, FREE: 80000, RESERVED: 1047, POWER: 72.5}
     values |= {TEMPERATURE: 34, XID: 79, CLOCK_REASONS[0]: 1 | 4 | 32}

@@ -93,7 +93,9 @@ def test_three_queries_read_the_fleet() -> None:
     read(api, cluster='a"\\b\nc', az="1")
     (instant, moment), highest, means = api.queries
     assert moment == DAY.end and highest[1:] == means[1:] == (DAY.first, DAY.end, DAY.step_s)
-    assert instant.startswith("max by (__name__, node, hostname, Hostname, instance, gpu, UUID, uuid, GPU_I_ID, ")
+    assert instant.startswith(
+        "max by (__name__, hpc_job, node, hostname, Hostname, instance, gpu, UUID, uuid, GPU_I_ID, "
+    )
     assert "DCGM_FI_DEV_GPU_UTIL|DCGM_FI_DEV_FB_USED" in instant
     assert instant.endswith('",az="1",cluster="a\\"\\\\b\\nc"})')
     assert "max_over_time" in highest[0] and means[0] == highest[0].replace("max_over_time", "avg_over_time")

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, t.Any] = {
     "interval": "30s",
     "prometheus": "",
     "labels": {},
+    "job_directory": "",
     "wait": True,
     "wait_timeout": 600,
     "progress_path": None,
@@ -45,6 +46,20 @@ def test_what_is_not_given_keeps_its_default() -> None:
 def test_dashboards_are_texts_or_data() -> None:
     found = request_of({**DEFAULTS, "dashboards": {"a": '{"x": 1}', "b": {"y": 2}}}).dashboards
     assert found == {"a": '{"x": 1}', "b": '{"y": 2}'}
+
+
+@pytest.mark.parametrize("path", ["/run/jobs", "/run//jobs/", "/run/./jobs"])
+def test_the_folder_of_jobs_is_written_in_one_way(path: str) -> None:
+    assert request_of({**DEFAULTS, "job_directory": path}).job_directory == "/run/jobs"
+    assert request_of(DEFAULTS).job_directory == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["jobs", "/", "//", "//run/jobs", "/run/../jobs", "/run/a\nb", "~/jobs", "/run/{{ x }}"]
+)
+def test_what_is_no_folder_is_refused(path: str) -> None:
+    with pytest.raises(GpuOpsError, match=r"^job_directory is "):
+        request_of({**DEFAULTS, "job_directory": path})
 
 
 @pytest.mark.parametrize("text", ["1y2w3d4h5m6s7ms", "10m", "90s", "7ms"])

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _exposition
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import exporter_answers
@@ -15,6 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metri
     uuids,
 )
 from inline_snapshot import snapshot as wording
+
+ANY: dict[str, t.Any] = {"expected": None, "wanted": []}
 
 # As dcgm-exporter 4.6 writes it.
 SAMPLE = """# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).
@@ -30,6 +34,17 @@ go_goroutines 12
 """
 
 
+def test_jobs_are_listed_and_lines_that_prometheus_cannot_tell_apart_are_named() -> None:
+    def of(*jobs: str) -> NodeMetrics:
+        return judge("n", "p", 200, "".join(f'DCGM_X{{gpu="3",UUID="G",hpc_job="{job}"}} 1\n' for job in jobs), **ANY)
+
+    assert (of("2", "1").jobs, of("2", "1").job_problem) == (["1", "2"], "")
+    assert of("1", "").jobs == ["1"] and "empty line for GPU 3" in of("1", "").job_problem
+    assert "twice for GPU 3" in of("1", "1").job_problem
+    assert of("1", "").ok and of("1", "1").ok
+    assert judge("n", "p", 200, SAMPLE, **ANY).jobs == []
+
+
 def test_gpus_are_counted_and_not_samples() -> None:
     assert uuids(_exposition.read(SAMPLE).samples) == {"GPU-aaa", "GPU-bbb"}
     assert uuids(_exposition.read('X{uuid="GPU-old",gpu="0"} 1\nX{UUID="",gpu="1"} 1\n').samples) == {"GPU-old"}
@@ -40,6 +55,15 @@ def test_gpus_are_counted_and_not_samples() -> None:
     [
         (200, SAMPLE, 2, ["DCGM_FI_DEV_GPU_TEMP"], ""),
         (200, SAMPLE, None, [], ""),
+        (
+            500,
+            "",
+            2,
+            [],
+            wording(
+                "The exporter answered with HTTP status 500. If it reads files of jobs (dcgmExporter.hpcJobMapping), one has vanished in a scrape: write each beside its place and rename it, and empty it instead of deleting it. Otherwise look at its log."
+            ),
+        ),
         (503, SAMPLE, 2, [], wording("The exporter answered with HTTP status 503.")),
         (
             200,
