@@ -20,12 +20,20 @@ from lab.cluster import Lab, faults
 from lab.errors import UnavailableError
 from tests.support.ansible import ROOT, Playbook, Run, on
 from tests.support.labs import running_lab
-from tests.support.monitoring import apply, install_kinds, prometheus_object, remove_kinds, scrape_configuration
+from tests.support.monitoring import (
+    apply,
+    install_kinds,
+    prometheus_object,
+    remove_kinds,
+    scrape_configuration,
+    status_targets,
+)
 
 pytestmark = pytest.mark.slow("exporters are replaced one after the other, and scraped")
 
 MODULE = "gpuops.nvidia.gpu_monitoring"
 PLAYBOOK = ROOT / "playbooks" / "monitoring.yml"
+STATUS_ON = json.dumps({"spec": {"nodeStatusExporter": {"enabled": True}}})
 PICKY = {"serviceMonitorSelector": {"matchLabels": {"release": "kps"}}, "serviceMonitorNamespaceSelector": {}}
 PICKY |= {"ruleSelector": {"matchLabels": {"release": "kps"}}, "ruleNamespaceSelector": {}}
 
@@ -122,6 +130,27 @@ def test_a_real_prometheus_names_the_node_that_lost_a_gpu(lab: Lab, ansible: Pla
             (alert,) = server.alerts()
             assert alert["labels"] == {"alertname": "GpuLost", "node": "gpu-0001", "severity": "critical"}
             assert "gpu-0001" in alert["annotations"]["summary"] and "#gpulost" in alert["annotations"]["runbook_url"]
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.wide
+def test_a_real_prometheus_names_the_node_whose_driver_does_not_answer(lab: Lab, ansible: Playbook) -> None:
+    groups = yaml.safe_load(answer(ansible.module(MODULE))["rules"])["groups"]
+    del next(rule for rule in groups[1]["rules"] if rule["alert"] == "GpuDriverNotAnswering")["for"]
+    name = lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[0].metadata.name}")
+    lab.kubectl("patch", "clusterpolicy", name, "--type=merge", f"--patch={STATUS_ON}")
+    until(lambda: len(status_targets(lab)) == 4)
+    job = {"job_name": "nvidia-node-status-exporter", "honor_labels": True, "static_configs": status_targets(lab)}
+    timing = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    try:
+        with prometheus.running({"global": timing, "scrape_configs": [job]}, {"groups": groups}) as server:
+            until(lambda: len(server.values("gpu_operator_node_driver_validation == 1")) == 4)
+            assert server.alerts() == []
+            lab.kubectl("annotate", "node", "gpu-0002", "lab.gpuops.nvidia/driver-silent=true")
+            until(lambda: bool(server.alerts()))
+            (alert,) = server.alerts()
+            assert (alert["labels"]["alertname"], alert["labels"]["node"]) == ("GpuDriverNotAnswering", "gpu-0002")
     except UnavailableError as reason:
         pytest.skip(str(reason))
 

@@ -59,6 +59,13 @@ def apply(lab: Lab, *items: Json) -> None:
         lab.kubectl("apply", "--server-side", "-f", str(Path(file.name)))
 
 
+def status_targets(lab: Lab) -> list[Json]:
+    """Return Prometheus's static targets: the exporter of each node's status, as far as there are any."""
+    found = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
+    ports = [(node["metadata"].get("annotations") or {}).get("lab.gpuops.nvidia/status-port") for node in found]
+    return [{"targets": [f"127.0.0.1:{port}"]} for port in ports if port]
+
+
 def exporter_targets(lab: Lab) -> list[Json]:
     """Return Prometheus's static targets: the exporter of each node, with the labels of a scraped pod.
 

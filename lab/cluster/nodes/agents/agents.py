@@ -227,6 +227,10 @@ class Agents:
         if self._is_own("mig-manager"):
             self._mig.play(node, pods)
         self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)], pods)
+        reporting = [pod for pod in with_app(pods, "nvidia-node-status-exporter") if is_ready(pod)]
+        if reporting:
+            is_validated = any(map(is_ready, with_app(pods, "nvidia-operator-validator")))
+            self._metrics.serve_status(node, reporting, is_validated)
 
     def _is_own(self, agent: str) -> bool:
         return self._real is None or not self._real.replaces(agent)

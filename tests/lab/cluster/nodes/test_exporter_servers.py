@@ -30,7 +30,8 @@ class Written(dict[str, Json]):
 
 def node(name: str, gpus: str = "2") -> Json:
     notes = {"gpus": gpus, "model": "H100"}
-    return {"metadata": {"name": name, "annotations": {f"lab.gpuops.nvidia/{key}": notes[key] for key in notes}}}
+    annotations = {f"lab.gpuops.nvidia/{key}": notes[key] for key in notes}
+    return {"metadata": {"name": name, "annotations": annotations}, "status": {"nodeInfo": {"bootID": "1"}}}
 
 
 def exporter(uid: str, config_map: str = "") -> Json:
@@ -59,15 +60,18 @@ class Fleet:
     def serve(self, node: Json, *pods: Json, workloads: t.Iterable[Json] = ()) -> None:
         self._metrics.serve(node, list(pods), list(workloads))
 
-    def port(self, pod: Json) -> int:
+    def serve_status(self, node: Json, pod: Json, is_validated: bool = True) -> None:
+        self._metrics.serve_status(node, [pod], is_validated)
+
+    def port(self, pod: Json, own: int = 9400) -> int:
         forward = self.written[f"{FORWARDS.format('gpu-operator')}/{pod['metadata']['name']}"]
         assert forward["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
         (only,) = forward["spec"]["forwards"]
-        assert only["ports"] == [9400]
+        assert only["ports"] == [own]
         return int(only["target"]["port"])
 
-    def ask(self, pod: Json, path: str = "/metrics") -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port(pod)}{path}", timeout=10) as reply:
+    def ask(self, pod: Json, path: str = "/metrics", own: int = 9400) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port(pod, own)}{path}", timeout=10) as reply:
             return str(reply.read().decode())
 
 
@@ -113,3 +117,25 @@ def test_what_changes_on_a_node_is_seen_without_another_forward(fleet: Fleet) ->
     assert len(fleet.written) == forwards
     (series,) = [line for line in fleet.ask(pod).splitlines() if not line.startswith("#")]
     assert 'namespace="team",pod="job"' in series
+
+
+def test_a_node_has_a_server_for_its_status_beside_that_for_its_gpus(fleet: Fleet) -> None:
+    gpus, status = exporter("1"), exporter("2")
+    fleet.serve(node("gpu-0000"), gpus)
+    fleet.serve_status(node("gpu-0000"), status)
+    assert fleet.port(gpus) != fleet.port(status, 8000)
+    answer = fleet.ask(status, own=8000).splitlines()
+    assert 'gpu_operator_node_driver_validation{node="gpu-0000"} 0' in answer and "DCGM_" not in "".join(answer)
+    assert 'gpu_operator_node_cuda_ready{node="gpu-0000"} 1' in answer
+    fleet.serve_status(node("gpu-0000"), status, is_validated=False)
+    assert 'gpu_operator_node_cuda_ready{node="gpu-0000"} 0' in fleet.ask(status, own=8000)
+    loaded = node("gpu-0000")
+    loaded["metadata"]["annotations"]["lab.gpuops.nvidia/host-driver"] = "true"
+    loaded["status"]["allocatable"] = {"nvidia.com/gpu": "2"}
+    fleet.serve_status(loaded, status)
+    answer = fleet.ask(status, own=8000).splitlines()
+    assert 'gpu_operator_node_driver_validation{node="gpu-0000"} 1' in answer
+    assert 'gpu_operator_node_device_plugin_devices_total{node="gpu-0000"} 2' in answer
+    loaded["metadata"]["annotations"]["lab.gpuops.nvidia/driver-silent"] = "true"
+    fleet.serve_status(loaded, status)
+    assert 'gpu_operator_node_driver_validation{node="gpu-0000"} 0' in fleet.ask(status, own=8000)
