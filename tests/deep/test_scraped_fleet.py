@@ -38,7 +38,7 @@ IDLE_C, BUSY_C = 34, 61
 
 
 def answer(ansible: Playbook, module: str, **options: t.Any) -> dict[str, t.Any]:
-    run = ansible.module(f"gpuops.nvidia.{module}", wait=True, wait_timeout=300, **options)
+    run = ansible.module(f"gpuops.nvidia.{module}", **options)
     assert run.status == 0, run.output
     return dict(json.loads(run.output.partition("=> ")[2]))
 
@@ -59,11 +59,12 @@ def test_a_prometheus_reads_all_exporters_with_all_rules() -> None:
     with running_lab("scraped", Options(nodes=NODES, pods="instant")) as lab:
         lab.deploy(timeout=1200)
         ansible = on(lab)
-        answer(ansible, "clusterpolicy_info")
         lab.kubectl("create", "--filename=-", stdin=json.dumps(HOLDER))
         lab.kubectl("wait", "--for=condition=Ready", "pod/holder", "--timeout=60s")
         holder = lab.kubectl("get", "pod", "holder", "--output=jsonpath={.spec.nodeName}")
-        made = answer(ansible, "gpu_monitoring")
+        made = answer(ansible, "gpu_monitoring", wait=False)
+        # One exporter after the other takes longer than a test may wait for a module.
+        lab.kubectl("rollout", "status", "daemonset/nvidia-dcgm-exporter", "--namespace=gpu-operator", "--timeout=900s")
         groups = yaml.safe_load(made["rules"])["groups"]
         configuration = scrape_configuration(lab, RELABELINGS)
         configuration["global"] = {"scrape_interval": "10s", "evaluation_interval": "5s"}

@@ -61,7 +61,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import (
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Alert
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import Counter
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST_LINE, OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PROMETHEUSES = f"/apis/{prometheus_choice.PROMETHEUS_GROUP}/prometheuses"
@@ -153,7 +153,14 @@ class _Setup:
 
     def _line(self) -> OperatorLine | None:
         deployments = self._cluster.list(namespaced("apps/v1", self._namespace, "deployments"), resourceVersion="")
-        return permission.version_of(next(filter(operands.is_operator, deployments or []), None))
+        line = permission.version_of(next(filter(operands.is_operator, deployments or []), None))
+        if line and line >= OLDEST_LINE:
+            return line
+        self._warn(
+            "Which version of the GPU Operator runs is not known from its image and its chart, or it is not supported. "
+            "Only fields that the exporters of all supported versions know are collected, with the alerts on them."
+        )
+        return None
 
     def _wanted(self, line: OperatorLine | None) -> _Wanted:
         request = self._request

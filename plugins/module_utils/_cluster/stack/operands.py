@@ -146,13 +146,14 @@ def image_of(block: Json) -> str | None:
     return f"{repository}/{image}{separator}{version}" if repository and version else None
 
 
-_RELEASE = re.compile(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.(\d+)|$)")
+_RELEASE = re.compile(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.(\d+)(?!-devel)|$)")
 
 
 def release(text: str | None) -> tuple[int, int, int] | None:
     """Return the operator's release that a version, a chart's label or an image's tag names, or None.
 
-    ``gpu-operator-v26.7.0-ubi9`` is ``(26, 7, 0)``. Its line is ``(26, 7)``.
+    ``gpu-operator-v26.7.0-ubi9`` is ``(26, 7, 0)``. Its line is ``(26, 7)``. The chart in the vendor's repository is
+    ``v1.0.0-devel`` at every commit, which names no release.
     """
     found = _RELEASE.search(text or "")
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None

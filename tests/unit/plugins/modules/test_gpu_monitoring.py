@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import dcgm_fields
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, POLICIES, FakeApi, Reply, refusal
@@ -24,7 +25,6 @@ MONITORS = f"{MONITORING}/namespaces/gpu-operator/servicemonitors"
 RULES = f"{MONITORING}/namespaces/gpu-operator/prometheusrules"
 SERVERS = f"{MONITORING}/prometheuses"
 NAMESPACES = "/api/v1/namespaces"
-IMAGE = {"name": "gpu-operator", "image": "nvcr.io/nvidia/gpu-operator:v25.10.1"}
 DASHBOARD = {"fleet": {"title": "Fleet", "expr": "DCGM_FI_DEV_FB_TOTAL"}}
 
 
@@ -43,7 +43,14 @@ def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
 
     api.handle = handle  # type: ignore[method-assign]
     mount(api, None)
+    run_operator(api, "v26.7.0")
     return functools.partial(run_module, "gpu_monitoring", **api.connection)
+
+
+def run_operator(api: FakeApi, tag: str) -> None:
+    container = {"name": "gpu-operator", "image": f"nvcr.io/nvidia/gpu-operator:{tag}"}
+    template = {"metadata": {"labels": {"app": "gpu-operator"}}, "spec": {"containers": [container]}}
+    api.lists[DEPLOYMENTS][0].setdefault("spec", {})["template"] = template
 
 
 def namespace(**labels: str) -> Json:
@@ -264,12 +271,30 @@ def test_alerts_and_scraping_can_stay_off(module: t.Callable, api: FakeApi) -> N
     assert names(api, MONITORS) == names(api, RULES) == []
 
 
-def test_the_line_of_the_operator_decides_which_alerts_there_are(module: t.Callable, api: FakeApi) -> None:
-    template = {"metadata": {"labels": {"app": "gpu-operator"}}, "spec": {"containers": [IMAGE]}}
-    api.lists[DEPLOYMENTS][0].setdefault("spec", {})["template"] = template
+@pytest.mark.parametrize(
+    ("tag", "is_known", "has_newest"),
+    [
+        ("v25.10.1", True, False),
+        ("v26.7.0", True, True),
+        ("v27.1.0", True, True),
+        ("main-latest", False, False),
+        # The chart of a vendor's repository, and a registry with versions of its own.
+        ("v1.0.0-devel", False, False),
+        ("1.4.2", False, False),
+    ],
+)
+def test_the_line_of_the_operator_decides_which_alerts_there_are(
+    module: t.Callable, api: FakeApi, tag: str, is_known: bool, has_newest: bool
+) -> None:
+    run_operator(api, tag)
     run = module()
-    assert "GpuRecoveryAction" not in run.result["alerts"]
-    assert "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION" not in run.result["fields"]
+    assert ("GpuRecoveryAction" in run.result["alerts"]) == has_newest and "GpuLost" in run.result["alerts"]
+    assert ("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION" in run.result["fields"]) == has_newest
+    assert is_known or {*run.result["fields"]} <= dcgm_fields.names((25, 10)) & dcgm_fields.names((26, 7))
+    said = wording(
+        "Which version of the GPU Operator runs is not known from its image and its chart, or it is not supported. Only fields that the exporters of all supported versions know are collected, with the alerts on them."
+    )
+    assert run.warnings == ([] if is_known else [said])
 
 
 WRONG: dict[str, tuple[Json, str]] = {

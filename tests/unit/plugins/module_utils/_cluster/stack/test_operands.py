@@ -111,6 +111,8 @@ def test_the_operator_is_known_by_its_pods(labels: dict[str, str] | None, is_ope
         ("gpu-operator-v26.3.3", (26, 3, 3)),
         ("1.26-7", None),
         ("main-latest", None),
+        ("v1.0.0-devel", None),
+        ("gpu-operator-v1.0.0-devel", None),
         ("registry.example.com:5000/gpu-operator@sha256:12ab34", None),
         ("", None),
         (None, None),
