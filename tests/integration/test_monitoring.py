@@ -136,7 +136,7 @@ def test_a_real_prometheus_names_the_node_that_lost_a_gpu(lab: Lab, ansible: Pla
 
 @pytest.mark.wide
 def test_a_real_prometheus_names_the_node_whose_driver_does_not_answer(lab: Lab, ansible: Playbook) -> None:
-    groups = yaml.safe_load(answer(ansible.module(MODULE))["rules"])["groups"]
+    groups = yaml.safe_load(answer(ansible.module(MODULE, scrape=True))["rules"])["groups"]
     del next(rule for rule in groups[1]["rules"] if rule["alert"] == "GpuDriverNotAnswering")["for"]
     name = lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[0].metadata.name}")
     lab.kubectl("patch", "clusterpolicy", name, "--type=merge", f"--patch={STATUS_ON}")
