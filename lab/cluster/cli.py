@@ -11,8 +11,9 @@ import dataclasses
 import json
 import time
 import typing as t
+from pathlib import Path
 
-from lab.cluster import faults, recorder
+from lab.cluster import faults, monitoring, recorder
 from lab.cluster.controlplane import toolchain
 from lab.cluster.faults import commands as fault_commands
 from lab.cluster.lab import Lab
@@ -30,6 +31,9 @@ def add_commands(commands: t.Any) -> None:
     status = _command(commands, "status", _status, "Show what runs, what died, and the end of its log.")
     status.add_argument("--json", action="store_true", help="print JSON")
     _command(commands, "kubeconfig", _kubeconfig, "Print the path of the administrator's kubeconfig.")
+    alerts = "Let a real Prometheus read the lab's exporters, with the rules that monitoring.yml has written."
+    rules = _command(commands, "prometheus", _prometheus, alerts)
+    rules.add_argument("rules", type=Path, help="gpu_rules.yml in the playbook's monitoring_folder")
     fault_commands.add_commands(
         _command(commands, "fault", _fault, "Inject a fault or clear all faults; print the active ones.")
     )
@@ -164,6 +168,12 @@ def _fault(arguments: argparse.Namespace) -> int:
     lab = Lab(arguments.name)
     arguments.change(lab, arguments)
     print("\n".join(faults.active(lab)) or "No fault is active.")
+    return 0
+
+
+def _prometheus(arguments: argparse.Namespace) -> int:
+    url, nodes = monitoring.serve(Lab(arguments.name), arguments.rules)
+    _say(f"Prometheus reads the exporters of {nodes} nodes until the lab goes down. Its alerts: {url}/alerts")
     return 0
 
 

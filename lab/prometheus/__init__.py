@@ -68,7 +68,7 @@ def serving(name: str, command: t.Sequence[str], folder: Path) -> t.Iterator[str
     try:
         url = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + _START_S
-        while not _is_ready(url):
+        while not is_ready(url):
             if not server.alive or time.monotonic() > deadline:
                 raise LabError(f"{name} did not start: {server.log_end()}")
             time.sleep(0.05)
@@ -77,7 +77,8 @@ def serving(name: str, command: t.Sequence[str], folder: Path) -> t.Iterator[str
         server.kill()
 
 
-def _is_ready(url: str) -> bool:
+def is_ready(url: str) -> bool:
+    """Return whether a server of Prometheus's family answers queries."""
     try:
         return urllib3.request("GET", f"{url}/-/ready", timeout=2, retries=False).status == 200
     except urllib3.exceptions.HTTPError:

@@ -64,7 +64,7 @@ def test_a_prometheus_reads_all_exporters_with_all_rules() -> None:
         holder = lab.kubectl("get", "pod", "holder", "--output=jsonpath={.spec.nodeName}")
         made = answer(ansible, "gpu_monitoring", wait=False)
         # One exporter after the other takes longer than a test may wait for a module.
-        lab.kubectl("rollout", "status", "daemonset/nvidia-dcgm-exporter", "--namespace=gpu-operator", "--timeout=900s")
+        lab.kubectl("rollout", "status", "daemonset/nvidia-dcgm-exporter", "--namespace=gpu-operator", timeout=900)
         groups = yaml.safe_load(made["rules"])["groups"]
         configuration = scrape_configuration(lab, RELABELINGS)
         configuration["global"] = {"scrape_interval": "10s", "evaluation_interval": "5s"}

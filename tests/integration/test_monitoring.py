@@ -16,8 +16,8 @@ import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_objects import RELABELINGS
 
 from lab import prometheus
-from lab.cluster import Lab, faults
-from lab.errors import UnavailableError
+from lab.cluster import Lab, faults, monitoring
+from lab.errors import LabError, UnavailableError
 from tests.support.ansible import ROOT, Playbook, Run, on
 from tests.support.labs import running_lab
 from tests.support.monitoring import (
@@ -147,12 +147,41 @@ def test_a_real_prometheus_names_the_node_whose_driver_does_not_answer(lab: Lab,
         with prometheus.running({"global": timing, "scrape_configs": [job]}, {"groups": groups}) as server:
             until(lambda: len(server.values("gpu_operator_node_driver_validation == 1")) == 4)
             assert server.alerts() == []
-            lab.kubectl("annotate", "node", "gpu-0002", "lab.gpuops.nvidia/driver-silent=true")
+            faults.silent_driver(lab, "gpu-0002")
             until(lambda: bool(server.alerts()))
             (alert,) = server.alerts()
             assert (alert["labels"]["alertname"], alert["labels"]["node"]) == ("GpuDriverNotAnswering", "gpu-0002")
     except UnavailableError as reason:
         pytest.skip(str(reason))
+    finally:
+        faults.clear(lab)
+
+
+@pytest.mark.wide
+def test_a_newcomer_sees_the_alert_of_a_fault_in_a_real_prometheus(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
+    """What docs/start/lab.md shows."""
+    assert ansible.run(PLAYBOOK, monitoring_folder=str(tmp_path)).status == 0
+    with pytest.raises(LabError, match=r"There is no file .*rules\.yml"):
+        monitoring.serve(lab, tmp_path / "rules.yml")
+    try:
+        url, nodes = monitoring.serve(lab, tmp_path / "gpu_rules.yml")
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    server = prometheus.Prometheus(url)
+    until(lambda: len(server.values("gpuops:node_gpus:count == 8")) == nodes == 4)
+    assert server.alerts() == [] and lab.status().phase == "up"
+    faults.xid(lab, "gpu-0003", 79)
+    assert faults.active(lab) == ["node gpu-0003: Xid 79"]
+    until(lambda: bool(server.alerts()))
+    (alert,) = server.alerts()
+    assert (alert["labels"]["alertname"], alert["labels"]["node"]) == ("GpuXidReboot", "gpu-0003")
+    assert "restart the machine" in alert["annotations"]["description"]
+    faults.clear(lab)
+    assert monitoring.serve(lab, tmp_path / "gpu_rules.yml")[0] == url
+    (tmp_path / "odd.yml").write_text("groups: 1")
+    with pytest.raises(LabError, match="Prometheus did not start"):
+        monitoring.serve(lab, tmp_path / "odd.yml")
+    assert "prometheus" not in lab.state.components
 
 
 def until(condition: t.Callable[[], bool], timeout: float = 60) -> None:

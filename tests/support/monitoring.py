@@ -11,7 +11,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from lab.cluster import Lab
+from lab.cluster import Lab, monitoring
 
 Json = dict[str, t.Any]
 
@@ -61,9 +61,7 @@ def apply(lab: Lab, *items: Json) -> None:
 
 def status_targets(lab: Lab) -> list[Json]:
     """Return Prometheus's static targets: the exporter of each node's status, as far as there are any."""
-    found = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
-    ports = [(node["metadata"].get("annotations") or {}).get("lab.gpuops.nvidia/status-port") for node in found]
-    return [{"targets": [f"127.0.0.1:{port}"]} for port in ports if port]
+    return [{"targets": [f"127.0.0.1:{port}"]} for port in monitoring.status_ports(lab).values()]
 
 
 def exporter_targets(lab: Lab) -> list[Json]:
@@ -72,18 +70,15 @@ def exporter_targets(lab: Lab) -> list[Json]:
     What the ServiceMonitor's relabelings do in a cluster is done with the same rules in `scrape_configuration`.
     """
     found = []
-    for node in json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]:
-        notes, name = node["metadata"].get("annotations") or {}, node["metadata"]["name"]
-        port = notes.get("lab.gpuops.nvidia/metrics-port")
-        if port:
-            labels = {
-                "__meta_kubernetes_pod_node_name": name,
-                "namespace": "gpu-operator",
-                "pod": f"nvidia-dcgm-exporter-{name}",
-                "container": "nvidia-dcgm-exporter",
-                "service": "nvidia-dcgm-exporter",
-            }
-            found.append({"targets": [f"127.0.0.1:{port}"], "labels": labels})
+    for name, port in monitoring.dcgm_ports(lab).items():
+        labels = {
+            "__meta_kubernetes_pod_node_name": name,
+            "namespace": "gpu-operator",
+            "pod": f"nvidia-dcgm-exporter-{name}",
+            "container": "nvidia-dcgm-exporter",
+            "service": "nvidia-dcgm-exporter",
+        }
+        found.append({"targets": [f"127.0.0.1:{port}"], "labels": labels})
     return found
 
 

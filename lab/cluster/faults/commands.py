@@ -101,6 +101,21 @@ def _node_commands(commands: t.Any) -> None:
     )
     silent.add_argument("node", help="name of the node")
     silent.add_argument("gpus", type=int, help="number of GPUs that it still sees")
+    broken = _command(
+        commands,
+        "xid",
+        "Let the exporter of a node report an Xid error of its first GPU.",
+        lambda lab, given: faults.xid(lab, given.node, given.code),
+    )
+    broken.add_argument("node", help="name of the node")
+    broken.add_argument("code", type=int, help="number of the error, such as 79")
+    mute = _command(
+        commands,
+        "silent-driver",
+        "Let the driver of a node answer no more, as its node status exporter reports it.",
+        lambda lab, given: faults.silent_driver(lab, given.node),
+    )
+    mute.add_argument("node", help="name of the node")
     sick = _command(
         commands,
         "unhealthy",

@@ -19,6 +19,9 @@ from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
 _CORDONS, _EXPORTER_GPUS, _UNHEALTHY = f"{NOTE}cordons", f"{NOTE}exporter-gpus", f"{NOTE}unhealthy"
+_XID, _DRIVER_SILENT = f"{NOTE}xid", f"{NOTE}driver-silent"
+_ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent")
+"""Notes that are a fault by themselves."""
 _NODES = "/api/v1/nodes"
 NODE_FAULTS = ("not-ready", "down", "taint")
 _PREFIX = "lab-node-"
@@ -110,16 +113,28 @@ def _mark_pods(api: Api, name: str, value: str | None) -> None:
 
 def exporter(lab: Lab, name: str, gpus: int) -> None:
     """Let the exporter of a node serve the metrics of so many GPUs only. Its pod stays ready."""
-    api = api_of(lab)
-    _node(api, name)
-    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {_EXPORTER_GPUS: str(gpus)}}})
+    _annotate(lab, name, _EXPORTER_GPUS, str(gpus))
+
+
+def xid(lab: Lab, name: str, code: int) -> None:
+    """Let the exporter of a node report an Xid error of its first GPU."""
+    _annotate(lab, name, _XID, str(code))
+
+
+def silent_driver(lab: Lab, name: str) -> None:
+    """Let the driver of a node answer no more, as its node status exporter reports it."""
+    _annotate(lab, name, _DRIVER_SILENT, "true")
 
 
 def unhealthy(lab: Lab, name: str, devices: int) -> None:
     """Let the device plugin of a node report so many devices as unhealthy."""
+    _annotate(lab, name, _UNHEALTHY, str(devices))
+
+
+def _annotate(lab: Lab, name: str, key: str, value: str) -> None:
     api = api_of(lab)
     _node(api, name)
-    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {_UNHEALTHY: str(devices)}}})
+    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {key: value}}})
 
 
 def cordon(lab: Lab, name: str, by: str = "person") -> None:
@@ -143,6 +158,8 @@ def active(lab: Lab) -> list[str]:
         lines += [f"node {name}: exporter serves {seen} GPUs"] if seen else []
         sick = note(item, "unhealthy")
         lines += [f"node {name}: {sick} unhealthy devices"] if sick else []
+        lines += [f"node {name}: Xid {note(item, 'xid')}"] if note(item, "xid") else []
+        lines += [f"node {name}: silent driver"] if note(item, "driver-silent") else []
         lines += [f"node {name}: taint" for taint in _taints(item, set()) if taint["key"] == _TAINT["key"]]
         lines += [f"node {name}: cordoned by {by}" for by in _owners(item)]
     return lines
@@ -157,8 +174,8 @@ def clear(lab: Lab) -> None:
         name = item["metadata"]["name"]
         for by in _owners(item):
             uncordon(lab, name, by)
-        if note(item, "fault") or note(item, "exporter-gpus") or note(item, "unhealthy"):
-            notes = dict.fromkeys((f"{NOTE}fault", _EXPORTER_GPUS, _UNHEALTHY))
+        if any(note(item, each) for each in ("fault", *_ALONE)):
+            notes = dict.fromkeys(f"{NOTE}{each}" for each in ("fault", *_ALONE))
             api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": notes}})
         if note(item, "fault") == "down":
             _until_new_pods(lab, name, abandoned=False)
