@@ -10,6 +10,7 @@ A container always runs the kernel of its machine. So the host never runs the ne
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,36 @@ def test_the_playbook_leaves_out_takes_back_and_reports(tmp_path: Path) -> None:
         assert not any(node["spec"].get("unschedulable") for node in nodes), settled.output
         again = plays.playbook(KERNEL, host_kernel_release=running, **wanted)
         assert (again.status, again.changed) == (0, 0), again.output
+
+
+@pytest.mark.wide
+def test_one_host_builds_a_driver_for_a_kernel_before_the_others(tmp_path: Path) -> None:
+    """The driver comes from a container, and no node runs the new kernel. It does not come up on the first host."""
+    fleet = tmp_path / "fleet.yml"
+    fleet.write_text(yaml.safe_dump({"pools": [{"count": 3, "kernel": platform.release()}]}))
+    with (
+        running_lab("builds", Options(fleet=str(fleet), pods="instant")) as cluster,
+        running_containers("builds", {"debian": 3}) as hosts,
+    ):
+        cluster.deploy()
+        plays = Plays(hosts, tmp_path, cluster, timeout=900)
+        for host in plays.hosts:
+            offer(host, "linux-image", "linux-headers")
+        wanted = {
+            "gpuops_max_failed": 3,
+            "gpuops_serial": "100%",
+            "host_change_allowed": True,
+            "host_kernel_release": NEW,
+        }
+        boots = [host.boot_id for host in plays.hosts]
+
+        predicted = plays.playbook(KERNEL, arguments=["--check"], **wanted)
+        assert predicted.status == 0 and "Traceback" not in predicted.output, predicted.output
+        assert predicted.output.count(f"with the kernel {NEW} on amd64, as 3 of these hosts would") == 1
+        assert [host.boot_id for host in plays.hosts] == boots
+
+        run = plays.playbook(KERNEL, **wanted)
+        first, *others = plays.hosts
+        assert run.status == 2 and f"The canary {first.name} did not pass" in run.output, run.output
+        assert [host.boot_id != boot for host, boot in zip(plays.hosts, boots)] == [True, False, False], run.output
+        assert [NEW in host.shell("ls /boot") for host in others] == [False, False]
