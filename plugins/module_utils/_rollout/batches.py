@@ -6,9 +6,9 @@
 
 """The order in which the members of a fleet change: which batches there are, and who is in which.
 
-The first batch is the canary. Where several members wait for something that nobody has proved, one of them is a canary in
-a batch of its own before. Members that an interrupted run left halfway come next, then everybody else, then those that
-failed in the former run. Batches never mix values of the grouping variable.
+The first batch is the canary. Where several members wait for something that nobody has proved, one of them is a canary
+in a batch of its own before. Members that an interrupted run left halfway come next, then everybody else, then those
+that failed in the former run. Batches never mix values of the grouping variable.
 """
 
 from __future__ import annotations

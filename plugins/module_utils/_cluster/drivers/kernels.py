@@ -6,8 +6,8 @@
 
 """Whether nodes would have a driver if they ran other kernels.
 
-A precompiled driver has an image for each kernel, which has to exist. Any other driver is built on the node: only a node
-that runs the very driver with the very kernel proves that this works.
+A precompiled driver has an image for each kernel, which has to exist. Any other driver is built on the node: only a
+node that runs the very driver with the very kernel proves that this works.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import ask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import drivers_view, impact
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import Pool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import Pool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import driver_pods, driver_reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
