@@ -79,7 +79,7 @@ class Pool:
     host_driver: bool = False
     """Whether the driver is installed on the host, so that no driver pod is needed."""
     clique: str | None = None
-    """The NVLink fabric that joins the pool's machines, as feature discovery writes it: cluster UUID, dot, clique ID."""
+    """The NVLink fabric that joins the machines, as feature discovery writes it: cluster UUID, dot, clique ID."""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     taints: tuple[Json, ...] = ()
 
