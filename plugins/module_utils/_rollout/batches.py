@@ -49,7 +49,8 @@ def plan(
     canaries = _canaries(members, wishes, former)
     first = _pioneers(_in_turn(members, canaries, halfway, former), unproved or {})
     canaries = [member for member in canaries if member not in first]
-    left = [member for member in members if member not in {*first, *canaries}]
+    early = {*first, *canaries}
+    left = [member for member in members if member not in early]
     parts = _parts(left, halfway, former)
     chunks = [*([member] for member in first), *([canaries] if canaries else [])]
     before = len(chunks)
@@ -63,7 +64,8 @@ def _parts(members: t.Sequence[str], halfway: t.Collection[str], former: Former)
     """Return those that are halfway, the others, and those that failed."""
     begun = [member for member in members if member in halfway]
     failed = [member for member in members if member in former.failed and member not in halfway]
-    return begun, [member for member in members if member not in {*begun, *failed}], failed
+    named = {*begun, *failed}
+    return begun, [member for member in members if member not in named], failed
 
 
 def _in_turn(
