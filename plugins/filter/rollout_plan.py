@@ -10,8 +10,8 @@ short_description: "Plumbing of the playbooks that change hosts: plan the batche
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - The first batch is the canary. Hosts in the middle of a change come next, then all others, then those that
-    failed in the former run.
+  - The first batch is the canary, after hosts that prove for others what nobody has proved yet. Hosts in the middle of
+    a change come next, then all others, then those that failed in the former run.
 options:
   _input:
     description: Names of the hosts that change, in the order of the inventory.
@@ -42,6 +42,12 @@ options:
     type: list
     elements: str
     default: []
+  unproved:
+    description: >-
+      What nobody has proved yet, by the name of the host that needs it. Of several hosts with the same text, the first
+      is a canary in a batch of its own.
+    type: dict
+    default: {}
 seealso:
   - plugin: gpuops.nvidia.rollout_report
     plugin_type: filter
@@ -95,11 +101,12 @@ def rollout_plan(
     groups: t.Mapping[str, t.Any] | None = None,
     former: Json | None = None,
     resuming: t.Iterable[str] = (),
+    unproved: t.Mapping[str, str] | None = None,
 ) -> Json:
     """Return the batches in which the hosts change."""
     try:
         wishes = RolloutRequest(sizes, canary, groups, names=_NAMES)
-        planned = batches.plan(list(hosts), wishes, former_run.parse(former), frozenset(resuming))
+        planned = batches.plan(list(hosts), wishes, former_run.parse(former), frozenset(resuming), unproved)
     except GpuOpsError as error:
         raise AnsibleFilterError(error.msg) from error
     return {

@@ -391,7 +391,7 @@ pools:
     - The pools of nodes that need the same image. A precompiled driver has a pool for each kernel.
     - C(images) are the images that were asked for, at the registry or its mirror, and C(exists), C(missing),
       C(refused), C(unreachable) or C(unasked). It is empty if the declaration was unchanged.
-  returned: with O(state=present)
+  returned: with O(state=present), unless the rollout fails
   type: list
   elements: dict
   sample:
@@ -406,7 +406,9 @@ pools:
           asked: nvcr.io/nvidia/driver:595.91.07-ubuntu24.04
           state: exists
 findings:
-  description: The findings of all checks, failures first. It is empty if the declaration was unchanged.
+  description: >-
+    The findings of all checks, failures first. It is empty if the declaration was unchanged. After a failure, it has
+    only failures and warnings.
   returned: with O(state=present)
   type: list
   elements: dict
@@ -444,7 +446,7 @@ plan:
     - What the declaration does to each node with a driver container.
     - C(action) is C(replace) (another driver is loaded), C(restart) (only the pod restarts), C(remove) (the node loses
       its driver) or C(nothing). C(pods) are the GPU pods that are evicted.
-  returned: with O(state=present)
+  returned: with O(state=present), unless the rollout fails
   type: list
   elements: dict
   sample:
@@ -456,7 +458,7 @@ plan:
       pods: [ml/train-0]
 nodes:
   description:
-    - The rollout on each node; in check mode, how it would begin.
+    - The rollout on each node; in check mode, how it would begin. After a failure, the nodes that are not done.
     - C(step) is C(waiting), C(upgrade), C(done), C(failed) or C(left out), C(state) is that
       of the operator's upgrade, and C(waits_for) is what the node waits for, since C(since).
     - C(before) and C(after) are the driver's versions that GPU Feature Discovery reported.

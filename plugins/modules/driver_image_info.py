@@ -15,7 +15,8 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - A precompiled driver container has an image for each kernel. This module works out, from the ClusterPolicy or the
     NVIDIADrivers in the cluster, which image a node would pull with another kernel, and asks its registry for it.
-  - An image that is not precompiled serves every kernel of its system. It builds the driver with the kernel's headers.
+  - An image that is not precompiled serves every kernel of its system. It builds the driver with the kernel's headers,
+    which is known to work only where a Ready node runs this driver with this kernel.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -74,11 +75,19 @@ nodes:
       description: Why the node would be left without a driver, or an empty string.
       type: str
       sample: ""
+    unproved:
+      description: >-
+        What no Ready node is known to run, if the driver is built on the node: the image, the kernel and the
+        architecture. An empty string if a node runs it in a driver pod that is ready and of the newest revision, and
+        for a precompiled driver.
+      type: str
+      sample: ""
   sample:
     gpu-0000:
       image: nvcr.io/nvidia/driver:595-6.8.0-60-generic-ubuntu24.04
       precompiled: true
       problem: ""
+      unproved: ""
 """
 
 import typing as t

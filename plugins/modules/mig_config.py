@@ -222,7 +222,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The result for each node, in the order of the options. In check mode, what a run would do.
+  description: >-
+    The result for each node, in the order of the options. In check mode, what a run would do. After a failure, the
+    nodes that lack their layout or are degraded.
   returned: unless the call fails before it changes a node
   type: list
   elements: dict

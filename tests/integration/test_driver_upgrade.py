@@ -121,6 +121,18 @@ def test_a_staged_upgrade_changes_nothing_twice(fleet: Lab, healthy: Playbook) -
 
 
 @pytest.mark.wide
+def test_a_check_fails_where_the_run_would_stop_unless_it_is_to_warn(fleet: Lab, healthy: Playbook) -> None:
+    bare_pod(fleet, TWO)
+    words = {f"driver_container_{key}": value for key, value in COMMON.items()}
+    words |= {"driver_container_version": other(fleet)}
+    predicted, run = (healthy.run(PLAYBOOK, *arguments, **words) for arguments in (["--check"], []))
+    assert (predicted.status, run.status) == (2, 2) and left_behind(fleet) == [], predicted.output + run.output
+    assert all(f"default/bare-{TWO}" in each.output and "skip: gpu_pods" in each.output for each in (predicted, run))
+    warned = healthy.run(PLAYBOOK, "--check", gpuops_check_refusal="warn", **words)
+    assert (warned.status, warned.changed) == (0, 1) and f"default/bare-{TWO}" in warned.output, warned.output
+
+
+@pytest.mark.wide
 def test_the_way_back_is_the_same(fleet: Lab, healthy: Playbook) -> None:
     back = upgrade(healthy, FIRST)
     assert back.status == 0 and set(versions(fleet).values()) == {FIRST}, back.output

@@ -42,6 +42,11 @@ def older_chart(lab: Lab, folder: Path) -> str:
     replace(chart / "templates" / "clusterpolicy.yaml", r"\.Values\.clusterPolicy\.deployCR", "true")
     replace(chart / "templates" / "validations.yaml", r"\$v\.clusterPolicy\.deployCR", "true")
     replace(chart / "crds" / "nvidia.com_clusterpolicies.yaml", r" *kubeletRootDir: \{.*\}\n", "")
+    # Node Feature Discovery 0.18.3 has no schema of its values.
+    replace(chart / "Chart.yaml", r"0\.19\.0", "0.18.3")
+    discovery = chart / "charts" / "node-feature-discovery"
+    replace(discovery / "Chart.yaml", r"0\.19\.0", "0.18.3")
+    (discovery / "values.schema.json").unlink()
     return str(chart)
 
 
@@ -112,6 +117,20 @@ def test_up_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: dict[str,
     assert again.changed == 0, again.output
     site = succeeded(ansible.run(SITE, "--check"))
     assert site.changed == 0, f"The kept driver should be no change for site.yml. {site.output}"
+
+
+@pytest.mark.wide
+def test_values_that_the_next_node_feature_discovery_refuses_stop_the_upgrade(
+    lab: Lab, ansible: Playbook, wanted: dict[str, t.Any], former: str
+) -> None:
+    values = {"node-feature-discovery": {"worker": {"config": "sources: {}"}}}
+    succeeded(ansible.run(OPERATOR, operator_chart_ref=former, operator_values=values))
+    for arguments in (["--check"], []):
+        refused = ansible.run(UPGRADE, *arguments, operator_values=values, **wanted)
+        assert (refused.status, refused.changed) == (2, 0), refused.output
+        assert "node-feature-discovery: at '/worker/config': got string, want null or object" in refused.output
+    assert operator_image(lab).endswith(OLD) and not Path(wanted["operator_upgrade_snapshot_folder"]).exists()
+    assert not knows_kubelet_root(lab) and held(lab) == []
 
 
 @pytest.mark.wide

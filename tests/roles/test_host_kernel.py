@@ -10,6 +10,7 @@ A container always runs the kernel of its machine. So the host never runs the ne
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,25 @@ import yaml
 
 from lab.cluster import Options
 from lab.hosts.containers.hosts import ContainerHost
-from tests.support import drivers
+from tests.support import drivers, kernel_archives
 from tests.support.ansible import SITE
 from tests.support.changes import record_of
 from tests.support.hosts import running_containers
+from tests.support.kernel_archives import Deb, kernel, meta
 from tests.support.labs import running_lab
 from tests.support.plays import Plays
 
+pytestmark = pytest.mark.slow("hosts install kernels with the real apt, and reboot")
+
 KERNEL = SITE.with_name("upgrade_kernel.yml")
 NEW = "99.1.0-1-amd64"
+GA_60, HWE_37 = kernel("6.8.0-60-generic", "6.8.0-60.63"), kernel("6.14.0-37-generic", "6.14.0-37.37~24.04.1")
+GENERIC = meta("linux-image-generic", "6.8.0-60.63", "6.8.0-60-generic")
+GENERIC_HWE = meta("linux-image-generic-hwe-24.04", "6.14.0-37.37~24.04.1", "6.14.0-37-generic")
+STABLE_41 = kernel("6.1.0-41-amd64", "6.1.158-1")
+BACKPORTS_57 = kernel("6.12.57+deb12-amd64", "6.12.57-1~bpo12+1")
+AMD64 = meta("linux-image-amd64", "6.1.158-1", "6.1.0-41-amd64")
+AMD64_BACKPORTS = meta("linux-image-amd64", "6.12.57-1~bpo12+1", "6.12.57+deb12-amd64")
 PACKAGE = """
 set -eu
 mkdir -p /srv/kernels && cd /srv/kernels
@@ -136,3 +147,78 @@ def test_the_playbook_leaves_out_takes_back_and_reports(tmp_path: Path) -> None:
         assert not any(node["spec"].get("unschedulable") for node in nodes), settled.output
         again = plays.playbook(KERNEL, host_kernel_release=running, **wanted)
         assert (again.status, again.changed) == (0, 0), again.output
+
+
+@pytest.mark.wide
+def test_one_host_builds_a_driver_for_a_kernel_before_the_others(tmp_path: Path) -> None:
+    """The driver comes from a container, and no node runs the new kernel. It does not come up on the first host."""
+    fleet = tmp_path / "fleet.yml"
+    fleet.write_text(yaml.safe_dump({"pools": [{"count": 3, "kernel": platform.release()}]}))
+    with (
+        running_lab("builds", Options(fleet=str(fleet), pods="instant")) as cluster,
+        running_containers("builds", {"debian": 3}) as hosts,
+    ):
+        cluster.deploy()
+        plays = Plays(hosts, tmp_path, cluster, timeout=900)
+        for host in plays.hosts:
+            offer(host, "linux-image", "linux-headers")
+        wanted = {
+            "gpuops_max_failed": 3,
+            "gpuops_serial": "100%",
+            "host_change_allowed": True,
+            "host_kernel_release": NEW,
+        }
+        boots = [host.boot_id for host in plays.hosts]
+
+        predicted = plays.playbook(KERNEL, arguments=["--check"], **wanted)
+        assert predicted.status == 0 and "Traceback" not in predicted.output, predicted.output
+        assert predicted.output.count(f"with the kernel {NEW} on amd64, as 3 of these hosts would") == 1
+        assert [host.boot_id for host in plays.hosts] == boots
+
+        run = plays.playbook(KERNEL, **wanted)
+        first, *others = plays.hosts
+        assert run.status == 2 and f"The canary {first.name} did not pass" in run.output, run.output
+        assert [host.boot_id != boot for host, boot in zip(plays.hosts, boots)] == [True, False, False], run.output
+        assert [NEW in host.shell("ls /boot") for host in others] == [False, False]
+
+
+def latest(plays: Plays, running: str, *installed: Deb) -> str:
+    """Return the kernel that ``latest`` would give to a host, and check that it would come with its headers."""
+    [host] = plays.hosts
+    kernel_archives.become(host, running, *installed)
+    found = plays.module(host, "kernel_packages", check=True, release="latest")
+    assert (found["running"], found["refused"]) == (running, ""), found
+    release = str(found["release"])
+    assert found["installs"] == [f"linux-image-{release}", f"linux-headers-{release}"], found
+    return release
+
+
+@pytest.mark.wide
+def test_an_ubuntu_follows_its_series_beside_the_other_one(tmp_path: Path) -> None:
+    """An archive with GA and HWE kernels, as noble-updates has them."""
+    with running_containers("series", {"ubuntu": 1}) as hosts:
+        plays = Plays(hosts, tmp_path)
+        kernel_archives.add(plays.hosts[0], "noble-updates", kernel_archives.NOBLE)
+        assert latest(plays, "6.8.0-60-generic", GENERIC, *GA_60) == "6.8.0-101-generic"
+        assert latest(plays, "6.8.0-60-generic", *GA_60) == "6.8.0-101-generic", "Without a metapackage, too."
+        assert latest(plays, "6.14.0-37-generic", GENERIC_HWE, *HWE_37) == "6.17.0-14-generic"
+        # HWE was chosen, and does not run yet.
+        assert latest(plays, "6.8.0-60-generic", GENERIC_HWE, *GA_60, *HWE_37) == "6.17.0-14-generic"
+        named = plays.module(plays.hosts[0], "kernel_packages", check=True, release="6.17.0-14-generic")
+        assert (named["release"], named["refused"]) == ("6.17.0-14-generic", "")
+
+
+@pytest.mark.wide
+def test_a_debian_leaves_its_series_for_backports_only_if_its_pins_say_so(tmp_path: Path) -> None:
+    """Archives like bookworm and bookworm-backports, whose metapackages have the same name."""
+    with running_containers("series", {"debian": 1}) as hosts:
+        plays = Plays(hosts, tmp_path)
+        [host] = plays.hosts
+        kernel_archives.add(host, "bookworm", kernel_archives.BOOKWORM)
+        kernel_archives.add(host, "bookworm-backports", kernel_archives.BOOKWORM_BACKPORTS, backports=True)
+        assert latest(plays, "6.1.0-41-amd64", AMD64, *STABLE_41) == "6.1.0-56-amd64"
+        # apt upgrades what came from backports.
+        assert latest(plays, "6.12.57+deb12-amd64", AMD64_BACKPORTS, *BACKPORTS_57) == "6.12.117+deb12-amd64"
+        pin = "Package: linux-image-amd64\nPin: release n=bookworm-backports\nPin-Priority: 500\n"
+        kernel_archives.write(host, "/etc/apt/preferences.d/kernel", pin)
+        assert latest(plays, "6.1.0-41-amd64", AMD64, *STABLE_41) == "6.12.117+deb12-amd64"

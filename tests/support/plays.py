@@ -127,12 +127,19 @@ class Plays:
 
     def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
         """Return the facts that gpu_facts reports for a host."""
-        options = json.dumps({"gather_subset": list(subsets) or ["all"]})
+        found = self.module(host, "gpu_facts", gather_subset=list(subsets) or ["all"])
+        return dict(found["ansible_facts"]["gpuops"])
+
+    def module(
+        self, host: ContainerHost | VmHost, module: str, check: bool = False, **options: t.Any
+    ) -> dict[str, t.Any]:
+        """Run a module of the collection on a host, and return its result."""
         command = ["ansible", host.name, "--inventory", str(self._inventory)]
-        command += ["--module-name", "gpuops.nvidia.gpu_facts", "--args", options]
+        command += ["--module-name", f"gpuops.nvidia.{module}", "--args", json.dumps(options)]
+        command += ["--check"] if check else []
         run = self._ansible.finish(self._ansible.command(command), self._timeout)
         assert run.status == 0, run.output
-        return dict(json.loads(run.output.partition("=> ")[2])["ansible_facts"]["gpuops"])
+        return dict(json.loads(run.output.partition("=> ")[2]))
 
     def _play(self, roles: t.Sequence[str]) -> Path:
         # The filter is here because site.yml has one, too: it makes Ansible load filters once, not in every task.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import re
 import typing as t
 from pathlib import Path
 
@@ -60,6 +61,7 @@ KERNELS = {
     "ubuntu24.04": "6.8.0-31-generic",
     "rhel9.4": "5.14.0-427.13.1.el9_4.x86_64",
 }
+_CLIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.\d+")
 _OS_NAMES = {"ubuntu": "Ubuntu", "rhel": "Red Hat Enterprise Linux"}
 
 
@@ -76,6 +78,8 @@ class Pool:
     runtime: str = "containerd://2.1.4"
     host_driver: bool = False
     """Whether the driver is installed on the host, so that no driver pod is needed."""
+    clique: str | None = None
+    """The NVLink fabric that joins the machines, as feature discovery writes it: cluster UUID, dot, clique ID."""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     taints: tuple[Json, ...] = ()
 
@@ -161,6 +165,8 @@ def _check(pool: Pool, where: str) -> None:
         raise LabError(f"{where}.count must be a number of at least 1.")
     if pool.gpus is not None and (type(pool.gpus) is not int or pool.gpus < 0):
         raise LabError(f"{where}.gpus must be a number of at least 0.")
+    if pool.clique is not None and not _CLIQUE.fullmatch(str(pool.clique)):
+        raise LabError(f"{where}.clique is {pool.clique!r}; it must be a UUID, a dot and a number.")
     if pool.os not in KERNELS and pool.kernel is None:
         raise LabError(f"{where}.os is {pool.os!r}: give its kernel too, or use one of {', '.join(KERNELS)}.")
 
@@ -188,6 +194,7 @@ def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
         NOTE + "kernel": kernel,
         NOTE + "host-driver": str(pool.host_driver).lower(),
         NOTE + "nfd": nfd,
+        **({NOTE + "clique": pool.clique} if pool.clique else {}),
     }
     resources = {"cpu": "128", "memory": "1056Gi", "ephemeral-storage": "1800Gi", "pods": "110"}
     info = _node_info(name, pool, kernel, kubernetes)

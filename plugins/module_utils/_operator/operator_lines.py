@@ -147,6 +147,8 @@ _CURRENT = (
                     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-driver-configuration.html",
                     "NVIDIA/gpu-operator v26.3.3 and v26.7.0, deployments/gpu-operator/values.yaml and crds, "
                     "controllers, api",
+                    # The newer chart has a schema of its values, which Helm applies when it renders the chart.
+                    "kubernetes-sigs/node-feature-discovery v0.18.3 and v0.19.0, deployment/helm",
                 ],
             },
             {

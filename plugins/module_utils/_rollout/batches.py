@@ -6,7 +6,8 @@
 
 """The order in which the members of a fleet change: which batches there are, and who is in which.
 
-The first batch is the canary. Members that an interrupted run left halfway come next, then everybody else, then those
+The first batch is the canary. Where several members wait for something that nobody has proved, one of them is a canary
+in a batch of its own before. Members that an interrupted run left halfway come next, then everybody else, then those
 that failed in the former run. Batches never mix values of the grouping variable.
 """
 
@@ -33,22 +34,58 @@ class Batch:
 
 
 def plan(
-    members: t.Sequence[str], wishes: RolloutRequest, former: Former, resuming: t.Collection[str] = ()
+    members: t.Sequence[str],
+    wishes: RolloutRequest,
+    former: Former,
+    resuming: t.Collection[str] = (),
+    unproved: t.Mapping[str, str] | None = None,
 ) -> list[Batch]:
-    """Return the batches, in order. ``resuming`` are members that say themselves that they are halfway."""
+    """Return the batches, in order. ``resuming`` are members that say themselves that they are halfway.
+
+    ``unproved`` says what nobody has proved yet for a member. Members with the same text wait for the same proof.
+    """
     groups = wishes.groups_of(members)
+    halfway = former.halfway.union(resuming)
     canaries = _canaries(members, wishes, former)
-    left = [member for member in members if member not in set(canaries)]
-    halfway = [member for member in left if member in former.halfway or member in resuming]
-    failed = [member for member in left if member in former.failed and member not in set(halfway)]
-    others = [member for member in left if member not in {*halfway, *failed}]
-    together = [each for part in (halfway, others, failed) for each in _by_group(part, groups)]
-    chunks = [canaries] if canaries else []
-    chunks += _chunks(together, wishes, groups)
+    first = _pioneers(_in_turn(members, canaries, halfway, former), unproved or {})
+    canaries = [member for member in canaries if member not in first]
+    early = {*first, *canaries}
+    left = [member for member in members if member not in early]
+    parts = _parts(left, halfway, former)
+    chunks = [*([member] for member in first), *([canaries] if canaries else [])]
+    before = len(chunks)
+    chunks += _chunks([each for part in parts for each in _by_group(part, groups)], wishes, groups)
     return [
-        Batch(number, tuple(chunk), bool(canaries) and number == 1, _common(chunk, groups))
-        for number, chunk in enumerate(chunks, 1)
+        Batch(number, tuple(chunk), number <= before, _common(chunk, groups)) for number, chunk in enumerate(chunks, 1)
     ]
+
+
+def _parts(members: t.Sequence[str], halfway: t.Collection[str], former: Former) -> tuple[list[str], ...]:
+    """Return those that are halfway, the others, and those that failed."""
+    begun = [member for member in members if member in halfway]
+    failed = [member for member in members if member in former.failed and member not in halfway]
+    named = {*begun, *failed}
+    return begun, [member for member in members if member not in named], failed
+
+
+def _in_turn(
+    members: t.Sequence[str], canaries: t.Sequence[str], halfway: t.Collection[str], former: Former
+) -> list[str]:
+    """Return the members in the order in which they are asked to prove something: who is halfway has begun to."""
+    begun, others, failed = _parts(members, halfway, former)
+    before = [member for member in members if member in former.canaries]
+    return list(dict.fromkeys([*begun, *canaries, *before, *others, *failed]))
+
+
+def _pioneers(members: t.Sequence[str], unproved: t.Mapping[str, str]) -> list[str]:
+    """Return the first member of each set that waits for the same proof. Nobody waits for a member that is alone."""
+    waiting = collections.Counter(unproved.get(member, "") for member in members)
+    found: dict[str, str] = {}
+    for member in members:
+        proof = unproved.get(member, "")
+        if proof and waiting[proof] > 1:
+            found.setdefault(proof, member)
+    return list(found.values())
 
 
 def waves(batches: t.Sequence[Batch], least: int = LEAST_IN_A_WAVE) -> list[int]:

@@ -21,7 +21,7 @@ PREFIX = "nvidia.com/"
 GPU = "nvidia.com/gpu"
 _OWN = re.compile(
     r"nvidia\.com/(cuda\.|gfd\.|vgpu\.|mig-|mig\.(capable|strategy)$|mps\.capable$|gpu\.(product|count|replicas|memory|family|"
-    r"compute\.|machine|mode|sharing-strategy|multiprocessors|slices\.|engines\.))"
+    r"compute\.|machine|mode|sharing-strategy|multiprocessors|slices\.|engines\.|clique$))"
 )
 _CUDA = {"580": "13.0", "595": "13.2"}
 """The CUDA version of a driver's branch, for the branches that the operator's charts install."""
@@ -45,6 +45,9 @@ def labels(node: Json, driver: str, strategy: str, sharing: Sharing) -> dict[str
         "vgpu.present": "false",
         "gfd.timestamp": str(int(time.time())),
     }
+    # As newImexLabeler in internal/lm/imex.go (v0.20.0): only where a fabric of several machines has come up.
+    if clique := note(node, "clique"):
+        found["gpu.clique"] = clique
     resources = _gpus(model, layout, sharing)
     if strategy != "none":
         found["mig.strategy"] = strategy

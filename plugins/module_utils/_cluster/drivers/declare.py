@@ -71,10 +71,15 @@ def _permitted(cluster: Cluster, plan: Outlook, options: Options, warn: Warn) ->
         said = [_check_refusal.refuse(GpuOpsError(forbidden, reason="ChecksFailed"), warns)] if forbidden else []
         said.append(permission.permit(plan.disruption, plan.declared.allows_disruption, cluster.check_mode, warns))
     except GpuOpsError as e:
-        raise GpuOpsError(e.msg, **{**result, **e.details, "changed": False}) from e
+        raise GpuOpsError(e.msg, **{**result, **_troubles(result), **e.details, "changed": False}) from e
     for text in filter(None, said):
         warn(text)
     return result
+
+
+def _troubles(result: Json) -> Json:
+    """Return the findings that matter in a failure: Ansible prints its whole result in one line."""
+    return {"findings": [finding for finding in result["findings"] if finding["level"] != "ok"]}
 
 
 def _forbidden(plan: Outlook) -> str:
@@ -101,7 +106,10 @@ def _roll_out(cluster: Cluster, plan: Outlook, rollout: DriverRollout, result: J
     try:
         made = rollout.roll()
     except GpuOpsError as e:
-        raise GpuOpsError(e.msg, **{**result, **e.details, "changed": _either(result, e.details)}) from e
+        # What was planned has been written, and the nodes say what has become of it.
+        told = {key: value for key, value in result.items() if key not in ("plan", "pools")}
+        changed = _either(result, e.details)
+        raise GpuOpsError(e.msg, **{**told, **_troubles(result), **e.details, "changed": changed}) from e
     left, rolled = rollout.why_left(made), made.as_result()
     for text in (*made.degraded, *filter(None, [left])):
         warn(text)

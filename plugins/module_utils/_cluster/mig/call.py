@@ -174,14 +174,14 @@ class _Call:
         try:
             rollout.run()
         except GpuOpsError as e:
-            raise GpuOpsError(f"{e.msg} {_closing(rows)}", **{**e.details, **mig_result.report(rows.values())}) from e
+            raise GpuOpsError(f"{e.msg} {_closing(rows)}", **{**e.details, **mig_result.failure(rows.values())}) from e
         except KeyboardInterrupt as e:
             message = f"The call was interrupted. {_closing(rows)}"
-            raise GpuOpsError(message, reason="Interrupted", **mig_result.report(rows.values())) from e
+            raise GpuOpsError(message, reason="Interrupted", **mig_result.failure(rows.values())) from e
         failed = [f"{row.node}: {one_line(row.reason)}" for row in rows.values() if row.failed]
         if rollout.stop or len(failed) > pacing.budget:
             said = f"{rollout.stop.rstrip('.')}." if rollout.stop else f"{first_few(failed, separator='; ')}."
-            raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **mig_result.report(rows.values()))
+            raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **mig_result.failure(rows.values()))
         return rollout.left
 
     def _predicted(self, rows: t.Mapping[str, Row], sights: t.Mapping[str, Sight], pacing: NodePacing) -> Json:

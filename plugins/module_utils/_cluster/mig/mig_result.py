@@ -89,6 +89,12 @@ def report(rows: t.Iterable[Row]) -> Json:
     return {"changed": summary["changed"] > 0, "nodes": listed, "summary": summary}
 
 
+def failure(rows: t.Iterable[Row]) -> Json:
+    """Return the result of a call that fails, without the nodes that are as they should be: Ansible prints it whole."""
+    whole = report(rows)
+    return {**whole, "nodes": [row for row in whole["nodes"] if row["step"] != "done" or row["degraded"]]}
+
+
 def progress(rows: t.Collection[Row], now: float) -> str:
     """Return a line about how far the nodes are, and which one has waited longest, for what."""
     due = [row for row in rows if row.todo in DUE]

@@ -28,8 +28,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action 
 RESET_S = 2.0
 """How long a label stays away before it is set again."""
 
-LOST_S = 45.0
-"""How long the MIG manager may take to react to a new label."""
+LOST_S = 90.0
+"""How long the MIG manager may take to react to a new label.
+
+Before it writes ``pending``, mig-parted opens all GPUs three times (``isConfigAlreadyApplied`` asserts their modes,
+then their layouts, and ``checkMigModeChangeRequired`` their modes). Without persistence mode, each of them is
+initialised each time, which takes up to 3 s (https://docs.nvidia.com/deploy/driver-persistence/overview.html): 72 s for
+eight GPUs.
+"""
 
 MAP_DELAY_S = 120.0
 """How long a kubelet may take to show an edited ConfigMap in a pod: its sync (a minute) and the age of its cache."""

@@ -65,6 +65,20 @@ def test_labels_of_an_earlier_layout_are_stale_and_those_of_others_are_not() -> 
     assert stale == {"nvidia.com/mig-1g.10gb.count", "nvidia.com/gpu.slices.gi"}
 
 
+def test_only_machines_that_a_fabric_joins_have_a_clique() -> None:
+    clique = "7c1a4c5e-3b5d-4f0e-9a8e-0f2b6f1d2c3a.32766"
+    case = next(case for case in CASES if "discovery_error" not in case)
+    alone = node_of(case)
+    joined = node_of(case)
+    joined["metadata"]["annotations"]["lab.gpuops.nvidia/clique"] = clique
+    found = [
+        feature_discovery.labels(node, "580.95.05", case["strategy"], sharing.read("")) for node in (alone, joined)
+    ]
+    assert [labels.get("nvidia.com/gpu.clique") for labels in found] == [None, clique]
+    left = {"metadata": {"labels": found[1]}}
+    assert feature_discovery.stale(left, found[0]) == {"nvidia.com/gpu.clique"}
+
+
 # ---- the configuration ----------------------------------------------------------------------------------------------
 
 

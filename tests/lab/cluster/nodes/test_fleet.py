@@ -68,6 +68,7 @@ def test_number_of_nodes() -> None:
         ("pools: [{model: H900}]", r"pools\[0\].model is 'H900'"),
         ("pools: [{count: 0}]", r"pools\[0\].count"),
         ("pools: [{gpus: many}]", r"pools\[0\].gpus"),
+        ("pools: [{clique: 7}]", r"pools\[0\].clique is 7"),
         ("pools: [{os: beos5}]", r"pools\[0\].os is 'beos5'"),
     ],
 )
@@ -76,6 +77,14 @@ def test_mistakes_are_named(tmp_path: Path, text: str, sentence: str) -> None:
     path.write_text(text)
     with pytest.raises(LabError, match=sentence):
         load(str(path))
+
+
+def test_a_fabric_is_noted_on_the_machines_that_it_joins(tmp_path: Path) -> None:
+    clique = "7c1a4c5e-3b5d-4f0e-9a8e-0f2b6f1d2c3a.1"
+    path = tmp_path / "fleet.yaml"
+    path.write_text(f"pools: [{{clique: {clique}}}, {{model: L40S}}]")
+    notes = [node["metadata"]["annotations"] for node in load(str(path)).nodes("v1.36.0")]
+    assert [each.get("lab.gpuops.nvidia/clique") for each in notes] == [clique, None]
 
 
 def test_a_fleet_that_does_not_exist() -> None:

@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _WORDS = {
@@ -54,11 +54,12 @@ class Causes:
         self._dry = copy.copy(cluster)
         self._dry.check_mode = True
 
-    def of_failure(self, sight: DriverNode, now: float) -> str:
-        """Return the cause of a failed upgrade in one or two sentences, or an empty string."""
+    def of_failure(self, sight: DriverNode, now: float, known: str = "") -> str:
+        """Return the cause of a failed upgrade in one or two sentences, without those in ``known``."""
         said = observe.upgrade_failure(self._cluster, sight.name)
         causes = [self.standing(sight, now), "" if sight.is_current and sight.is_proved(now) else self.returning(sight)]
         told = [f"{cause[0].upper()}{cause[1:]}." for cause in causes if cause]
+        told = [sentence for sentence in told if one_line(sentence) not in known]
         return " ".join([*told, *([f"The operator says: {said}."] if said else [])])
 
     def returning(self, sight: DriverNode) -> str:

@@ -92,14 +92,15 @@ class DriverRow:
 
     def as_result(self) -> Json:
         """Return the node's part of the module's result."""
+        waits_for = "" if self.failed and one_line(self.waits_for) in one_line(self.reason) else self.waits_for
         since = datetime.fromtimestamp(self.since, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.since else ""
         return {
             "node": self.node,
             "step": self.step,
             "action": self.action,
             "state": self.state,
-            "waits_for": self.waits_for,
-            "since": since if self.waits_for else "",
+            "waits_for": waits_for,
+            "since": since if waits_for else "",
             "wave": self.wave,
             "daemonset": self.daemonset,
             "before": self.before,
@@ -173,6 +174,10 @@ class RolloutResult:
             "finished": self.finished,
             "changed": self.changed,
         }
+
+    def as_failure(self) -> Json:
+        """Return the same for a call that fails, without the nodes that have their driver: Ansible prints it whole."""
+        return {**self.as_result(), "nodes": [row.as_result() for row in self.rows if row.step != "done"]}
 
     @property
     def closing(self) -> str:

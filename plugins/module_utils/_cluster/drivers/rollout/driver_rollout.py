@@ -94,14 +94,14 @@ def _checked(run: DriverLoop, only: t.Collection[str] | None, wished: RolloutReq
         made = run.go(only)
     except GpuOpsError as e:
         made = run.result
-        raise GpuOpsError(f"{e.msg} {made.closing}".rstrip(), **{**made.as_result(), **e.details}) from e
+        raise GpuOpsError(f"{e.msg} {made.closing}".rstrip(), **{**made.as_failure(), **e.details}) from e
     except KeyboardInterrupt as e:
         made = run.result
         message = f"The call was interrupted. {made.closing} Run it again to continue where this call ended."
-        raise GpuOpsError(message, reason="Interrupted", **made.as_result()) from e
+        raise GpuOpsError(message, reason="Interrupted", **made.as_failure()) from e
     failed = [f"{row.node}: {one_line(row.reason)}" for row in made.failed]
     due = sum(row.step != "left out" for row in made.rows)
     if made.stop or len(failed) > wished.may_be_out(due):
         said = f"{made.stop.rstrip('.')}." if made.stop else f"{first_few(failed, separator='; ')}."
-        raise GpuOpsError(f"{said} {made.closing}".rstrip(), reason="NodesFailed", **made.as_result())
+        raise GpuOpsError(f"{said} {made.closing}".rstrip(), reason="NodesFailed", **made.as_failure())
     return made

@@ -72,7 +72,7 @@ def _failure(sight: DriverNode, track: DriverTrack, now: float) -> str:
         )
     pod = sight.pod if sight.is_current else None
     if pod and track.troubled is not None and pod.is_hopeless(now - track.troubled):
-        return f"Its new driver does not start: {one_line(pod.cause or pod.waiting)}."
+        return f"Its new driver does not start. It waits for {one_line(pod.trouble(now))}."
     return ""
 
 

@@ -54,7 +54,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.pace import Pace
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
 
 class DriverLoop:
@@ -329,8 +328,7 @@ class DriverLoop:
 
     def _fail(self, name: str, row: DriverRow, sight: DriverNode, reason: str, now: float) -> None:
         """Record a failure with its cause. A node whose driver was not touched is put back."""
-        cause = self._causes.of_failure(sight, now)
-        told = reason if not cause or one_line(cause) in reason else f"{reason} {cause}"
+        told = f"{reason} {self._causes.of_failure(sight, now, reason)}".rstrip()
         fails = self._turns.fail(sight, told, now) if sight.driver.automatic else self._hands.fail(sight, told)
         ended, node = fails
         if node is not None:

@@ -44,6 +44,39 @@ def test_the_canary_comes_first_and_has_a_size_of_its_own() -> None:
     ]
 
 
+def test_one_member_alone_proves_for_the_others_what_nobody_has_proved() -> None:
+    unproved = {"b": "6.8", "c": "6.8", "d": "6.17", "e": "6.17", "f": "6.1", "g": ""}
+    alone = members(plan(list("abcdefg"), RolloutRequest("100%"), Former(), unproved=unproved))
+    assert alone == ["canary b", "canary d", "a c e f g"]
+    assert members(plan(list("ab"), RolloutRequest(2), Former(), unproved={})) == ["a b"]
+
+
+def test_a_canary_proves_first_and_who_is_halfway_before_it() -> None:
+    unproved = dict.fromkeys("abcdef", "6.8")
+    canaries = RolloutRequest(3, canary=["c", "d"])
+    assert members(plan(list("abcdef"), canaries, Former(), unproved=unproved)) == [
+        "canary c",
+        "canary d",
+        "a b e",
+        "f",
+    ]
+    halfway = members(plan(list("abcdef"), canaries, Former(), ["e"], unproved))
+    assert halfway == ["canary e", "canary c d", "a b f"]
+
+
+def test_who_has_failed_to_prove_tries_again_before_others() -> None:
+    unproved = dict.fromkeys("abc", "6.8")
+    assert members(plan(list("abc"), RolloutRequest(3), former("b", b="failed"), unproved=unproved)) == [
+        "canary b",
+        "a c",
+    ]
+    assert members(plan(list("abc"), RolloutRequest(3), former(a="failed"), unproved=unproved)) == [
+        "canary b",
+        "c",
+        "a",
+    ]
+
+
 def test_a_named_canary_on_which_nothing_is_due_is_none() -> None:
     assert members(plan(["a", "b"], RolloutRequest(2, canary=["c"]), Former())) == ["a b"]
 

@@ -190,7 +190,7 @@ def test_a_check_fails_where_the_run_stops_unless_it_is_to_warn(declared: t.Call
         declared(check_refusal="warn", version="610.57.04")
 
 
-def test_a_failed_rollout_tells_the_plan_too(
+def test_a_failed_rollout_tells_what_was_written_and_no_forecast(
     declared: t.Callable, rollout: type[FakeRollout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rollout, "error", GpuOpsError("No.", reason="NodesFailed", nodes=["a"], changed=False))
@@ -198,7 +198,8 @@ def test_a_failed_rollout_tells_the_plan_too(
         declared(version="610.57.04")
     details = caught.value.details
     assert details["reason"] == "NodesFailed" and details["nodes"] == ["a"] and details["changed"] is True
-    assert details["objects"][0]["action"] == "change"
+    assert details["objects"][0]["action"] == "change" and not {"plan", "pools"} & details.keys()
+    assert {finding["level"] for finding in details["findings"]} == {"warning"}, "What is ok is left out."
 
 
 def test_on_the_way_back_the_operator_replaces_nothing(

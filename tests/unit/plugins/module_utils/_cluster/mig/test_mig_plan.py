@@ -160,6 +160,13 @@ def test_a_layout_that_does_not_fit_is_refused_with_those_that_do() -> None:
     assert refused.reason.endswith("fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced")
 
 
+def test_a_layout_under_which_a_node_offers_nothing_is_no_suggestion() -> None:
+    enabled = "  all-enabled:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {}\n"
+    source = Catalog({"default-mig-parted-config": text() + enabled}).of("gpu-0000")
+    refused = plan_node(mig_sight(), "too-much", source, Stack(strategy="mixed", managed=frozenset({"gpu-0000"})), ())
+    assert "all-enabled" in source.layouts and "all-enabled" not in refused.reason
+
+
 def test_the_profiles_of_an_unknown_model_are_left_to_its_manager() -> None:
     assert planned(mig_sight(product="NVIDIA-Z900"), "too-much").todo == "change"
 

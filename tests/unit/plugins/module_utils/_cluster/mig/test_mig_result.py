@@ -4,7 +4,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_result import Row, progress, report, row_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_result import (
+    Row,
+    failure,
+    progress,
+    report,
+    row_of,
+)
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.mig_nodes import mig_plan, mig_sight
@@ -47,6 +53,12 @@ def test_the_report_counts() -> None:
     assert made["summary"] == {"nodes": 3, "changed": 1, "failed": 1, "waiting": 1, "evicted": 2, "repaired": 1}
     assert made["changed"] is True and made["nodes"][0]["evicted"] == ["default/a", "default/b"]
     assert made["nodes"][1]["reason"] == wording("It broke. It stays cordoned for the purpose mig.")
+
+
+def test_a_failure_names_the_nodes_that_are_not_as_they_should_be() -> None:
+    rows = [row("a", "done"), row("b", "failed", failed=True), row("c", "done", degraded="ill"), row("d", "waiting")]
+    made = failure(rows)
+    assert [each["node"] for each in made["nodes"]] == ["b", "c", "d"] and made["summary"] == report(rows)["summary"]
 
 
 def test_a_row_begins_with_the_plan() -> None:

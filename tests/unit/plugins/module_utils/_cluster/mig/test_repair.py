@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import stuck, why_stuck
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import LOST_S, stuck, why_stuck
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
 from inline_snapshot import snapshot as wording
 
@@ -38,12 +38,18 @@ def test_a_label_that_nobody_reacts_to_is_set_again_and_then_the_manager_starts_
     tried: tuple, puts_back: bool, expected: tuple
 ) -> None:
     settings, track = {"puts_back": puts_back}, {"tried": tried}
-    action = decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, settings=settings, track=track))
+    action = decide(seen(mig_sight(config=LAYOUT), "watch", LOST_S, settings=settings, track=track))
     assert (action.kind, action.step, action.repair) == expected
 
 
+def test_a_manager_may_be_silent_while_it_looks_at_eight_gpus_without_persistence_mode() -> None:
+    """It opens all of them three times, and the driver initialises each in up to 3 s."""
+    assert LOST_S > 3 * 8 * 3
+    assert decide(seen(mig_sight(config=LAYOUT), "watch", LOST_S - 1)).kind == "wait"
+
+
 def test_a_manager_whose_pod_does_not_run_gets_time_to_come_back() -> None:
-    assert decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, manager="Pending")).kind == "wait"
+    assert decide(seen(mig_sight(config=LAYOUT), "watch", LOST_S, manager="Pending")).kind == "wait"
 
 
 @pytest.mark.parametrize("config", [LAYOUT, "other"])

@@ -61,7 +61,8 @@ def test_the_lines_are_in_order_and_without_gaps() -> None:
 def test_every_record_is_complete(record: dict[str, t.Any]) -> None:
     assert record["restarts"].keys() == {"operator", "operands", "runtime", "driver"}
     assert record["restarts"]["driver"] in ("evicts", "in_place")
-    assert all(source.startswith(("https://docs.nvidia.com/", "NVIDIA/gpu-operator ")) for source in record["sources"])
+    makers = ("https://docs.nvidia.com/", "NVIDIA/gpu-operator ", "kubernetes-sigs/node-feature-discovery ")
+    assert all(source.startswith(makers) for source in record["sources"])
     assert str(record["date"]).count("-") == 2
     names = [change["name"] for change in record["changes"]]
     assert len(set(names)) == len(names)

@@ -71,6 +71,14 @@ def test_what_the_operator_says_is_added() -> None:
     assert asked.of_failure(sight, stack.NOW) == "The operator says: Failed to drain the node."
 
 
+def test_what_is_told_already_is_not_told_again() -> None:
+    cluster = DriverCluster(1)
+    cluster.replace(ZERO, drivers.waiting("ImagePullBackOff", "not found"))
+    asked, sight = causes(cluster, "pod-restart-required")
+    told = asked.of_failure(sight, stack.NOW)
+    assert "not found" in told and asked.of_failure(sight, stack.NOW, f"It does not start. {told}") == ""
+
+
 TOLERANT = {"operator": "Exists"}
 
 

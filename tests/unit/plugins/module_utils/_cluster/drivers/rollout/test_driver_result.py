@@ -65,6 +65,19 @@ def test_the_summary_counts_what_was_upgraded_and_what_was_current() -> None:
     assert (summary["upgraded"], summary["current"], summary["waiting"]) == (2, 1, 1)
 
 
+def test_a_failure_names_the_nodes_that_lack_their_driver_and_their_cause_once() -> None:
+    failed = row("b", "upgrade", "pod p to be ready (image: not found)")
+    failed.fail("Its new driver does not start. It waits for pod p to be ready (image: not found).")
+    whole, told = (
+        each(RolloutResult([row("a", "done"), failed])) for each in (RolloutResult.as_result, RolloutResult.as_failure)
+    )
+    assert [each["node"] for each in whole["nodes"]] == ["a", "b"] and whole["summary"] == told["summary"]
+    [node] = told["nodes"]
+    assert (node["node"], node["waits_for"], node["since"]) == ("b", "", "")
+    failed.fail("The operator gave its upgrade up.")
+    assert failed.as_result()["waits_for"] == "pod p to be ready (image: not found)"
+
+
 def test_the_progress_is_silent_about_nodes_that_wait_for_nothing() -> None:
     assert progress([row("a", "done"), row("b", "waiting")], NOW) == "1/2 nodes have their driver, 0 in their upgrade"
     late = progress([row("b", "upgrade", "its pod", NOW + 10)], NOW)
