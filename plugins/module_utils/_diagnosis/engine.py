@@ -68,11 +68,16 @@ def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
             why = f"The evidence has another form than the rule knows ({type(e).__name__}: {one_line(e)[:_WHY]})."
             gaps.append(Gap(f"what the rule {name} looks for", why))
             odd.append(name)
+    seen += [each for rule in rules for each in _of_rest(rule, view, tuple(seen))]
     return Diagnosis([owner.named(each, evidence.owner) for each in ranked(seen)], gaps, tuple(odd))
 
 
 def _of(rule: Rule) -> t.Callable[[View], t.Iterator[RuleSighting]]:
     return lambda view: (RuleSighting(rule, sighting) for sighting in rule.sightings(view))
+
+
+def _of_rest(rule: Rule, view: View, seen: t.Sequence[RuleSighting]) -> list[RuleSighting]:
+    return [RuleSighting(rule, sighting) for sighting in (rule.rest(view, seen) if rule.rest else ())]
 
 
 def ranked(seen: t.Sequence[RuleSighting]) -> list[Finding]:
@@ -132,7 +137,7 @@ class _CauseFinder:
 
 
 def _key(each: RuleSighting) -> tuple[str, ...]:
-    return each.rule.code, each.sighting.certainty, *(f"{k}={v}" for k, v in sorted(each.sighting.values.items()))
+    return each.rule.code, *(f"{k}={v}" for k, v in sorted(each.sighting.values.items()))
 
 
 def _finding(group: t.Sequence[RuleSighting], followers: t.Sequence[RuleSighting]) -> Finding:
@@ -145,7 +150,7 @@ def _finding(group: t.Sequence[RuleSighting], followers: t.Sequence[RuleSighting
         code=rule.code,
         title=rule.title,
         severity=min(severities, key=SEVERITIES.index),
-        certainty=sighting.certainty,
+        certainty=min((each.sighting.certainty for each in group), key=CERTAINTIES.index),
         cause=_filled(rule.cause, sighting.values),
         remedy=_filled(rule.remedy, sighting.values),
         nodes=_distinct(each.sighting.node for each in group),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import (
+    claims,
     device_sharing,
     discovery,
     driver_manager,
@@ -19,14 +20,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     operator,
     out_of_memory,
     partitions,
+    platforms,
     programs,
     refused_pods,
     starts,
     stuck_upgrades,
+    unexplained,
     unlike_machines,
     unplaced_pods,
     upgrade_leftovers,
     validator,
+    virtual_machines,
     xid,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import (
@@ -39,6 +43,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hos
     kernel_modules,
     other_drivers,
     runtime,
+    runtime_start,
     services,
 )
 
@@ -50,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     *gpu_memory.RULES,
     *fabric.RULES,
     *runtime.RULES,
+    *runtime_start.RULES,
     *container_devices.RULES,
     *hang.RULES,
     *services.RULES,
@@ -71,4 +77,8 @@ RULES: tuple[Rule, ...] = (
     *out_of_memory.RULES,
     *operator.RULES,
     *discovery.RULES,
+    *claims.RULES,
+    *virtual_machines.RULES,
+    *platforms.RULES,
+    *unexplained.RULES,
 )
