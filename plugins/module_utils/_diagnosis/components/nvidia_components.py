@@ -199,7 +199,7 @@ NVIDIA_COMPONENTS = (
         "imex",
         "IMEX",
         r"nvidia-imex|imex",
-        r"nvidia-imex|\bIMEX\b",
+        r"nvidia-imex|\bI(?:MEX|mex)\b|memory reference|request from node id \d",
         "It lets the GPUs of several nodes share memory over NVLink (GB200 and newer).",
         "Jobs over several nodes of a ComputeDomain wait for it.",
         (

@@ -17,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     failing_operands,
     image_pulls,
     kubelet,
+    nccl,
     operator,
     out_of_memory,
     partitions,
@@ -45,6 +46,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hos
     runtime,
     runtime_start,
     services,
+    toolkit_hooks,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -56,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     *fabric.RULES,
     *runtime.RULES,
     *runtime_start.RULES,
+    *toolkit_hooks.RULES,
     *container_devices.RULES,
     *hang.RULES,
     *services.RULES,
@@ -73,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     *xid.RULES,
     *validator.RULES,
     *programs.RULES,
+    *nccl.RULES,
     *failing_operands.RULES,
     *out_of_memory.RULES,
     *operator.RULES,

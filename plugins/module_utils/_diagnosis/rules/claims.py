@@ -41,6 +41,11 @@ _DOMAIN = (
     pattern(r"(?P<why>current node not ready in ComputeDomain)", "current node not ready in computedomain"),
     pattern(r"(?P<why>IMEX daemon not ready: .{1,120})", "imex daemon not ready"),
 )
+_SESSION = pattern(r"Failed to allocate Imex session\b.{0,200}NV_ERR_IN_USE", "failed to allocate imex session")
+_REFERENCE = pattern(
+    r"Failed to get (?:new memory reference with rc: \d+|export ref for UUID)", "failed to get ", of=("imex", "dra")
+)
+_CHANNEL = pattern(r"CUDA_ERROR_NOT_PERMITTED\b.{0,120}\bcuMemCreate\b", "cuda_error_not_permitted")
 
 _DRA = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/"
 _SOURCE = "https://github.com/NVIDIA/k8s-dra-driver-gpu/tree/22407113/cmd/"
@@ -122,5 +127,48 @@ RULES = (
         ),
         patterns=_DOMAIN,
         certainty="likely",
+    ),
+    Rule(
+        code="IMEXSessionInUse",
+        title="The host runs IMEX itself",
+        severity="failure",
+        cause="The driver of a node has one IMEX session, and the service nvidia-imex of the host holds it. So the "
+        "daemon of a ComputeDomain gets none, and the domain is never ready.",
+        remedy="On nodes with ComputeDomains, run systemctl disable --now nvidia-imex, after jobs that use the "
+        "host's domain have ended. Then delete the pod of the daemon.",
+        sources=(
+            "https://github.com/NVIDIA/aicr/pull/2520",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+        ),
+        patterns=(_SESSION,),
+        certainty="likely",
+        explains=frozenset({"ComputeDomainNotReady"}),
+    ),
+    Rule(
+        code="IMEXEnsembleChanged",
+        title="IMEX cannot hand memory to another node",
+        severity="warning",
+        cause="An IMEX daemon has no valid reference to memory of another node. Usually a daemon of the domain was "
+        "started again under running jobs, or the job began before all daemons were ready.",
+        remedy="Run nvidia-imex-ctl -N in a daemon of the domain: all nodes must be READY. Then start all pods of the "
+        "job again. If it happens often, update the DRA driver.",
+        sources=(f"{_DRA}issues/948",),
+        patterns=(_REFERENCE,),
+        certainty="possible",
+    ),
+    Rule(
+        code="IMEXChannelMissing",
+        title="A program may not share GPU memory between nodes",
+        severity="failure",
+        cause="The program allocates memory for other nodes (a fabric handle), and the driver refuses: the container "
+        "has no IMEX channel, or the machine has no NVLink between nodes at all.",
+        remedy="Run nvidia-smi -q | grep -A 6 Fabric, and ls /dev/nvidia-caps-imex-channels in the container. With "
+        "NVLink between nodes, give the pod a ComputeDomain; without it, this program does not work over nodes.",
+        sources=(
+            "https://github.com/NVIDIA/nvbandwidth/issues/39",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+        ),
+        patterns=(_CHANNEL,),
+        certainty="possible",
     ),
 )

@@ -80,7 +80,9 @@ _NOT_INITIALIZED = (
 _UNKNOWN = (
     pattern(r"\bCUDA_ERROR_UNKNOWN\b", "cuda_error_unknown"),
     pattern(r"\bCUDA unknown error\b", "cuda unknown error"),
+    pattern(r"\(error code unknown error\)", "(error code unknown error)"),
 )
+_CONTAINED = pattern(r"\bCUDA_ERROR_CONTAINED\b|\bcudaErrorContained\b", "contained")
 
 _FAULT = (
     pattern(r"an illegal memory access was encountered", "an illegal memory access was encountered"),
@@ -198,6 +200,21 @@ RULES = (
         ),
         certainty="possible",
         patterns=_UNKNOWN,
+    ),
+    Rule(
+        code="ProgramContained",
+        title="A fault of NVLink or of a GPU ended a program",
+        severity="warning",
+        cause="The driver stopped the program, because a peer GPU over NVLink or the hardware failed, and kept the "
+        "fault from others. The program is not the cause.",
+        remedy="Start the program again. Read journalctl -k -g 'Xid|SXid' on all nodes of the job, from before the "
+        "error: the first Xid names the GPU or the link.",
+        sources=(
+            "https://github.com/marin-community/marin/issues/8934",
+            "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+        ),
+        certainty="likely",
+        patterns=(_CONTAINED,),
     ),
     Rule(
         code="ProgramFault",

@@ -42,14 +42,23 @@ _TROUBLE = tuple(
     for words in (
         *("failed", "failure", "unable to", "could not", "couldn't", "cannot ", "can't ", "denied", "refused"),
         *("not permitted", "not supported", "unsupported", "no such file", "not found", "timed out", "not loaded"),
-        *("invalid", "rejected", "exit status ", "exit code", "Please ensure", "is not bound", "not available"),
+        *(
+            "invalid",
+            "rejected",
+            "exit status ",
+            "exit code",
+            "Please ensure",
+            "is not bound",
+            "not available",
+            "not set for",
+        ),
     )
 )
 """Words that mean trouble, in the lines of programs that mark no level."""
 
 _HARMLESS = re.compile(
     r"(?:^|[\s|\]])[IWD]\d{4} \d\d:\d\d:\d\d\.\d{6} |\blevel=\"?(?:info|warn|debug|trace)"
-    r"|\"level\": ?\"(?:info|warn|debug)|\[(?:INFO|WARN(?:ING)?|DEBUG)\]|\b(?:INFO|DEBUG|WARNING)\b[\s:]"
+    r"|\"level\": ?\"(?:info|warn|debug)|\[(?:INFO|WARN(?:ING)?|DEBUG)\]|(?-i:\b(?:INFO|DEBUG|WARNING)\b)[\s:]"
     r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping",
     re.IGNORECASE,
 )

@@ -38,8 +38,16 @@ _NOT_PERMITTED = (
     ),
 )
 _GATE = pattern(r"(?P<gate>GPU|HostDevices?) feature gate is not enabled in kubevirt", "feature gate is not enabled in")
-_NO_DEVICE = pattern(
-    r"the number of (?:GPU/s|host-?devices?\S*) do not match the number of devices", "do not match the number of dev"
+_NO_DEVICE = (
+    pattern(
+        r"the number of (?:GPU/s|host-?devices?\S*) do not match the number of devices",
+        "do not match the number of dev",
+    ),
+    pattern(r"(?:MDEV_)?PCI_RESOURCE_NVIDIA_COM_\S+ not set for resource", "pci_resource_nvidia_com_"),
+)
+_MDEV = pattern(
+    r"sysfsdev=/sys/bus/mdev/.*error getting device from group (?P<group>\d+): Input/output error",
+    "sysfsdev=/sys/bus/mdev/",
 )
 
 
@@ -133,12 +141,25 @@ RULES = (
         title="The virtual machine's pod got no device for its GPU",
         severity="failure",
         cause="KubeVirt found fewer devices in the pod of the virtual machine than the machine asks for. The device "
-        "plugin that KubeVirt expects and the one that offers the resource are not the same.",
+        "plugin that KubeVirt expects and the one that offers the resource are not the same, or the "
+        "resource is of another kind (a mediated device, a PCI device) than permittedHostDevices says.",
         remedy="In permittedHostDevices, set externalResourceProvider: true if NVIDIA's device plugin for KubeVirt "
         "offers the resource, and false if KubeVirt's own does. Let the container device plugin "
         "(nvidia-device-plugin-daemonset) not run on this node: it offers nvidia.com/gpu for containers only.",
         sources=("https://github.com/kubevirt/kubevirt/issues/6459", f"{_PLUGIN}issues/26"),
-        patterns=(_NO_DEVICE,),
+        patterns=_NO_DEVICE,
+        certainty="likely",
+    ),
+    Rule(
+        code="VGPUDeviceFails",
+        title="The vGPU manager does not start a vGPU",
+        severity="failure",
+        cause="The kernel has made the vGPU (IOMMU group {group}), and NVIDIA's vGPU manager does not open it: its "
+        "service does not run, its driver is not the one for hosts (vGPU KVM), or the GPU does not support the type.",
+        remedy="Run nvidia-smi vgpu and systemctl status nvidia-vgpu-mgr on the host, and journalctl -u "
+        "nvidia-vgpu-mgr for the reason.",
+        sources=("https://github.com/wvthoog/proxmox-vgpu-installer/issues/30", "https://docs.nvidia.com/vgpu/"),
+        patterns=(_MDEV,),
         certainty="likely",
     ),
 )

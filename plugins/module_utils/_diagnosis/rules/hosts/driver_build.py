@@ -87,6 +87,11 @@ _SYMBOLS = (
     pattern(r"\bnvidia: disagrees about version of symbol", "nvidia: disagrees about version of symbol"),
     pattern(r"\bnvidia: version magic '(?P<built>[^']+)' should be '", "nvidia: version magic"),
 )
+_OWN_MODULE = pattern(
+    r"modprobe: (?:ERROR|FATAL): (?:could not insert '|Module )(?P<module>ipmi_\w+|i2c_core)"
+    r"(?:': Invalid argument| not)",
+    "modprobe: ",
+)
 
 _SCRIPT = "https://github.com/NVIDIA/gpu-driver-container/blob/main/rhel9/nvidia-driver"
 _APART = (
@@ -268,6 +273,20 @@ RULES = (
         check=_built,
         patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER),
         explains=seen.NO_DRIVER - {"DriverBuildFailed"},
+    ),
+    Rule(
+        code="HostModuleRefused",
+        title="The kernel's own modules do not load",
+        severity="failure",
+        cause="The driver container loads {module} of the host's kernel first, and that fails: the container sees "
+        "module files of another kernel than the running one, or none.",
+        remedy="Run modprobe {module} on the host. If that fails as well, install the modules of the running kernel "
+        "(linux-modules-extra on Ubuntu, kernel-modules on Red Hat). If it works, use a driver image for the node's "
+        "release: the release of the system must fit its kernel.",
+        sources=("https://github.com/NVIDIA/gpu-operator/issues/1264", _SCRIPT),
+        patterns=(_OWN_MODULE,),
+        certainty="likely",
+        explains=seen.NO_DRIVER,
     ),
     Rule(
         code="ModuleForOtherKernel",

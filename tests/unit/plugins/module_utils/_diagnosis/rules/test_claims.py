@@ -63,6 +63,16 @@ from tests.unit import diagnosed
             "ComputeDomainNotReady",
             "likely",
         ),
+        # https://github.com/NVIDIA/aicr/pull/2520
+        ("Failed to allocate Imex session ... NV_ERR_IN_USE", "IMEXSessionInUse", "likely"),
+        # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/948
+        ("[ERROR] Failed to get new memory reference with rc: 87", "IMEXEnsembleChanged", "possible"),
+        # https://github.com/NVIDIA/nvbandwidth/issues/39
+        (
+            "[CUDA_ERROR_NOT_PERMITTED] operation not permitted in expression cuMemCreate(&handle, size, &prop, 0 )",
+            "IMEXChannelMissing",
+            "possible",
+        ),
     ],
 )
 def test_published_lines_of_claims(text: str, code: str, certainty: str) -> None:

@@ -46,6 +46,7 @@ class Case:
     shows: bool = True
     """Whether the lines alone show the cause."""
     also: tuple[str, ...] = ()
+    must_not: str = ""
 
     @property
     def expected(self) -> frozenset[str]:

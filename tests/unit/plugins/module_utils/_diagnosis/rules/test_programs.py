@@ -59,6 +59,10 @@ LINES = {
         "ProgramSymbolNotFound",
         "possible",
     ),
+    # https://github.com/NVIDIA/gpu-operator/issues/854
+    "Failed to allocate device vector A (error code unknown error)!": ("ProgramUnknownError", "possible"),
+    # https://github.com/marin-community/marin/issues/8934
+    "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink": ("ProgramContained", "likely"),
     "RuntimeError: CUDA error: initialization error": ("ProgramCannotInitialize", "possible"),
     # https://github.com/pytorch/pytorch/issues/49081
     "UserWarning: CUDA initialization: CUDA unknown error - this may be due to": ("ProgramUnknownError", "possible"),

@@ -69,6 +69,19 @@ from tests.unit import diagnosed
             "VMDevicesNotHandedOver",
             "likely",
         ),
+        # https://github.com/kubevirt/kubevirt/issues/11135
+        (
+            "PCI_RESOURCE_NVIDIA_COM_GRID_P40-1Q not set for resource nvidia.com/GRID_P40-1Q",
+            "VMDevicesNotHandedOver",
+            "likely",
+        ),
+        # https://github.com/wvthoog/proxmox-vgpu-installer/issues/30
+        (
+            "kvm: -device vfio-pci,sysfsdev=/sys/bus/mdev/devices/0000-108,id=hostpci0: vfio 0000-108: error getting "
+            "device from group 106: Input/output error",
+            "VGPUDeviceFails",
+            "likely",
+        ),
     ],
 )
 def test_published_lines_of_virtual_machines(text: str, code: str, certainty: str) -> None:
