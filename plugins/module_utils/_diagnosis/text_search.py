@@ -65,6 +65,47 @@ def pattern(regex: str, literal: str, *kinds: Kind, of: t.Iterable[str] = ()) ->
     return Pattern(re.compile(regex, re.IGNORECASE), literal, frozenset(kinds), frozenset(of))
 
 
+_STEMS = (
+    "nvidia",
+    "cuda",
+    "driver",
+    "container",
+    "module",
+    "kernel",
+    "config",
+    "image",
+    "mount",
+    "load",
+    "to ",
+    "not ",
+)
+"""What many words of patterns contain. They are looked for first."""
+
+
+class Words:
+    """Finds which of many words a text has. A word is only looked for in texts that have the words that it contains."""
+
+    def __init__(self, words: t.Iterable[str]) -> None:
+        self._words = frozenset(words)
+        self._below: dict[str, list[str]] = {"": []}
+        for word in sorted({*self._words, *_STEMS}, key=len):
+            parent = next((other for other in reversed(self._below) if other in word), "")
+            self._below[parent].append(word)
+            self._below[word] = []
+
+    def found(self, text: str) -> list[str]:
+        """Return the words that a text in lower case has."""
+        found: list[str] = []
+        todo = list(self._below[""])
+        while todo:
+            word = todo.pop()
+            if word in text:
+                todo += self._below[word]
+                if word in self._words:
+                    found.append(word)
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Hit:
     """A match of a pattern, with the named groups that matched."""
@@ -82,6 +123,7 @@ class Scanner:
         self._by_literal: dict[str, list[Pattern]] = {}
         for each in dict.fromkeys(patterns):
             self._by_literal.setdefault(each.literal, []).append(each)
+        self._words = Words(self._by_literal)
         self._hits: dict[Pattern, list[Hit]] = {}
         self._counts: collections.Counter[tuple[Pattern, str, str]] = collections.Counter()
 
@@ -89,10 +131,8 @@ class Scanner:
         """Compare these lines with all patterns."""
         for line in lines:
             text = line.text[:LINE_LENGTH]
-            lowered = text.lower()
-            for literal, patterns in self._by_literal.items():
-                if literal in lowered:
-                    self._compare(line, text, patterns)
+            for literal in self._words.found(text.lower()):
+                self._compare(line, text, self._by_literal[literal])
 
     def _compare(self, line: TextLine, text: str, patterns: list[Pattern]) -> None:
         for each in patterns:

@@ -12,7 +12,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 
 _ROOT = pattern(
-    r"symlink target for PCI Bus ID (?P<address>[\da-f:.]+) is invalid: it must start with /sys/devices/pci",
+    r"^(?!.*continuing without attribute).*symlink target for PCI Bus ID "
+    r"(?P<address>[\da-f:.]+) is invalid: it must start with /sys/devices/pci",
     "symlink target for pci bus id",
 )
 _LIBRARIES = pattern(

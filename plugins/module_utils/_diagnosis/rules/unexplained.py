@@ -62,6 +62,13 @@ _HARMLESS = re.compile(
     r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping",
     re.IGNORECASE,
 )
+_KNOWN = re.compile(
+    r"objClInitPcieChipset: \*\*\* Chipset Setup Function Error"
+    r"|cannot access '/proc/driver/nvidia-nvswitch"
+    r"|device health reporting is not supported by this driver"
+)
+"""What healthy machines log as an error: NVIDIA/open-gpu-kernel-modules#421, the driver container on machines without
+NVSwitches, kubernetes-sigs/dra-driver-nvidia-gpu#1423."""
 _FATAL = re.compile(r"fatal|panic|(?:^|[\s|\]])F\d{4} ", re.IGNORECASE)
 
 _GENERAL = ("kernel", "kubelet", "containerd", "crio", "nfd", "helm", "kubevirt", "kata")
@@ -86,7 +93,8 @@ def _left(view: View, sightings: t.Sequence[RuleSighting]) -> list[Hit]:
     found: dict[str, Hit] = {}
     for each in (*_LEVELS, *_TROUBLE):
         for hit in view.hits(each):
-            is_marked = each in _LEVELS or not _HARMLESS.search(hit.line.text)
+            harmless = _KNOWN if each in _LEVELS else _HARMLESS
+            is_marked = not harmless.search(hit.line.text) and not _KNOWN.search(hit.line.text)
             is_told = hit.line.text in texts or hit.line.node in nodes or seen.text_of(hit) in places
             if is_marked and not is_told and (hit.line.kind != "event" or not sightings):
                 found.setdefault(hit.line.text, hit)

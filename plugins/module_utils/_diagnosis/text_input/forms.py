@@ -96,6 +96,8 @@ class Speakers:
 
     def of(self, line: str) -> Origin:
         """Return what wrote a line."""
+        if "|" not in line and "logs" not in line and self._now is self._whole:
+            return self._now
         if line.startswith("```"):
             self._now = self._whole
         elif " | " in line[:300]:

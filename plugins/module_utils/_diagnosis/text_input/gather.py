@@ -33,16 +33,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_inpu
     smi,
     tables,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import LINE_LENGTH, Pattern, TextLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.wanted_lines import WantedLines
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
+    LINE_LENGTH,
+    Pattern,
+    TextLine,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-KEPT_LINES = 1000
-"""How many lines with the same words are kept of each source."""
-KEPT_ERRORS = 40
-"""How many are kept of lines that only have words that any error has."""
 _UNWRAPPED = 5000
 """Longer texts are files, and no terminal has wrapped their lines."""
 _AT_ONCE = 200
@@ -93,13 +94,10 @@ class Gatherer:
     """Takes texts, and returns the evidence in them."""
 
     def __init__(self, literals: t.Iterable[str], errors: t.Iterable[Pattern] = ()) -> None:
-        self._errors = {each.literal: each.regex for each in errors}
-        self._limits = dict.fromkeys(self._errors, KEPT_ERRORS) | dict.fromkeys(literals, KEPT_LINES)
-        self._literals = tuple(self._limits)
+        self._wanted = WantedLines(literals, errors)
         self._lines: list[tuple[TextLine, str]] = []
         self._name = ""
         self._files: dict[tuple[str, ...], dict[str, None]] = {}
-        self._counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._pods: dict[tuple[str, str], Json] = {}
         self._rows: dict[tuple[str, str], tables.TablePod] = {}
         self._kinds: dict[str, dict[tuple[str, str], Json]] = {}
@@ -190,23 +188,12 @@ class Gatherer:
         self._add_batch(batch)
 
     def _add_batch(self, batch: list[tuple[str, Origin]]) -> None:
-        together = "\n".join([text for text, origin in batch]).lower()
-        present = [literal for literal in self._literals if literal in together]
+        present = self._wanted.present("\n".join([text for text, origin in batch]))
         for text, origin in batch if present else ():
-            lowered = text.lower()
-            found = [literal for literal in present if literal in lowered and self._is_wanted(literal, text)]
-            if found:
-                self._add_line(logs.line_of(text, origin), found)
-
-    def _is_wanted(self, literal: str, text: str) -> bool:
-        """Return whether a line with the words of a pattern counts. Most lines have those of the errors."""
-        return self._limits[literal] == KEPT_LINES or self._errors[literal].search(text) is not None
-
-    def _add_line(self, line: TextLine, literals: list[str]) -> None:
-        keys = [(line.node, line.source, literal) for literal in literals]
-        if any(self._counts[key] < self._limits[key[2]] for key in keys):
-            self._lines.append((line, self._name))
-        self._counts.update(keys)
+            words = self._wanted.of_line(text, present)
+            line = logs.line_of(text, origin) if words else None
+            if line and self._wanted.is_kept(line.node, line.source, words):
+                self._lines.append((line, self._name))
 
     def add_object(self, item: Json, is_listed: bool, namespace: str) -> bool:
         """Keep an object, and return whether it is of a kind that counts and of the form of the API."""

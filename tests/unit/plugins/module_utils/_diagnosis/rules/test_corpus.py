@@ -108,6 +108,15 @@ def test_failures_of_components_that_had_no_rules_are_named(case: Case) -> None:
     assert outcome(case).startswith("right")
 
 
+HEALTHY: list[dict[str, str]] = yaml.safe_load((CORPUS.parent / "healthy.yml").read_text())
+
+
+@pytest.mark.parametrize("log", HEALTHY, ids=lambda log: log["source"].partition("github.com/")[2])
+def test_a_log_without_a_fault_has_no_failure_and_no_warning(log: dict[str, str]) -> None:
+    findings = explain({"text": log["excerpt"], "path": "", "limit_mib": 1})["findings"]
+    assert [(each["code"], each["severity"]) for each in findings if each["severity"] != "ok"] == []
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_no_excerpt_gets_a_wrong_certain_answer(case: Case) -> None:
     answers = [(each["code"], each["certainty"], each["quotes"]) for each in found(case)]

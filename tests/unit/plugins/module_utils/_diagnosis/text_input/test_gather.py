@@ -15,7 +15,8 @@ import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.gather import KEPT_LINES, Gatherer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.gather import Gatherer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.wanted_lines import KEPT_LINES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import LINE_LENGTH
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
