@@ -111,7 +111,7 @@ PLATFORM_COMPONENTS = (
         "cuda-program",
         "a CUDA program",
         r"(?!)",
-        r"\bCUDA (?:error|fail(?:ure|ed)|driver version)|\bcudaError\w*"
+        r"\bCUDA (?:error|failure|failed|driver version)|\bcudaError\w*"
         r"|\bcuda(?:Get|Set|Malloc|Memcpy)\w+|CUDA_ERROR_\w+"
         r"|torch\.cuda|RuntimeError: .*CUDA|\bcu(?:Init|Device\w+)\b",
         "It computes on the GPUs that its container got.",

@@ -32,7 +32,7 @@ _ANSIBLE = re.compile(
 _PROMPT = re.compile(r"\W{0,2}(?:\(\S{1,40}\) ?)?\S{0,80}?[#$%>] ?(?P<command>[a-z]\S*.*)?$")
 _COMMAND = re.compile(r"(?:\W{0,2}\S{0,80}?[#$%>] ?)?(?:sudo )?(?:kubectl|oc|k)\b.{0,200}? logs\b(?P<rest>.{1,300})$")
 _CONTAINER = re.compile(r"(?:-c|--container)[ =](?P<name>[\w.-]+)")
-_POD = re.compile(r"(?:^| )(?:pod/|ds/|deploy(?:ment)?/)?(?P<name>[a-z][\w.-]*-[\w.-]+)(?= |$)")
+_POD = re.compile(r"(?:^| )(?:pod/|ds/|deploy/|deployment/)?(?P<name>[a-z][\w.-]*-[\w.-]+)(?= |$)")
 _OPTION = re.compile(r" (?:-n|--namespace|-l|--tail|--since|-c|--container)[ =]\S+")
 
 _WRAPPED_AT = 70
