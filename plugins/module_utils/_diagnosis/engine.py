@@ -61,14 +61,15 @@ def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
     """
     view = View(evidence, (pattern for rule in rules for pattern in rule.patterns))
     seen, gaps, odd = list[RuleSighting](), list(evidence.gaps), list[str]()
-    for name, sightings in (*((rule.code, _of(rule)) for rule in rules), ("judge and the checks", adopted)):
+    checks = [(rule.code, _of(rule)) for rule in rules if not rule.rest]
+    last = [(rule.code, _of_rest(rule, seen)) for rule in rules if rule.rest]
+    for name, sightings in (*checks, ("judge and the checks", adopted), *last):
         try:
             seen += sightings(view)
         except ODD as e:
             why = f"The evidence has another form than the rule knows ({type(e).__name__}: {one_line(e)[:_WHY]})."
             gaps.append(Gap(f"what the rule {name} looks for", why))
             odd.append(name)
-    seen += [each for rule in rules for each in _of_rest(rule, view, tuple(seen))]
     return Diagnosis([owner.named(each, evidence.owner) for each in ranked(seen)], gaps, tuple(odd))
 
 
@@ -76,8 +77,8 @@ def _of(rule: Rule) -> t.Callable[[View], t.Iterator[RuleSighting]]:
     return lambda view: (RuleSighting(rule, sighting) for sighting in rule.sightings(view))
 
 
-def _of_rest(rule: Rule, view: View, seen: t.Sequence[RuleSighting]) -> list[RuleSighting]:
-    return [RuleSighting(rule, sighting) for sighting in (rule.rest(view, seen) if rule.rest else ())]
+def _of_rest(rule: Rule, seen: t.Sequence[RuleSighting]) -> t.Callable[[View], t.Iterator[RuleSighting]]:
+    return lambda view: (RuleSighting(rule, sighting) for sighting in (rule.rest(view, seen) if rule.rest else ()))
 
 
 def ranked(seen: t.Sequence[RuleSighting]) -> list[Finding]:

@@ -61,8 +61,7 @@ def _groups(view: View) -> t.Iterator[Sighting]:
 
 def _bound_elsewhere(view: View) -> t.Iterator[str]:
     """Yield each function of NVIDIA's that a driver other than vfio-pci holds. The driver stands below its function."""
-    functions = {id(hit.line): hit for hit in view.hits(_FUNCTION)}
-    names = {hit.line.text: hit.values["address"] for hit in functions.values()}
+    names = {hit.line.text: hit.values["address"] for hit in view.hits(_FUNCTION)}
     drivers = {hit.line.text: hit.values["driver"] for hit in view.hits(_IN_USE)}
     address = ""
     for line in view.evidence.lines:
@@ -70,7 +69,7 @@ def _bound_elsewhere(view: View) -> t.Iterator[str]:
         driver = drivers.get(line.text, "")
         if address and driver and driver not in _VFIO:
             yield f"{address} (driver {driver})"
-            address = ""
+        address = "" if driver else address  # the next driver is that of another device
 
 
 _PLUGIN = "https://github.com/NVIDIA/kubevirt-gpu-device-plugin/"

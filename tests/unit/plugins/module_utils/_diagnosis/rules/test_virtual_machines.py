@@ -96,9 +96,12 @@ def test_the_functions_that_another_driver_holds_are_named() -> None:
         "        Kernel driver in use: vfio-pci",
         "01:00.1 Audio device [0403]: NVIDIA Corporation GM107 High Definition Audio Controller [10de:0fbc]",
         "        Kernel driver in use: snd_hda_intel",
+        "02:00.0 Ethernet controller [0200]: Intel Corporation Ethernet Controller X710 [8086:1572] (rev 02)",
+        "        Kernel driver in use: i40e",
     )
     found = diagnosed.found(virtual_machines.RULES, *lines)["IOMMUGroupNotWhole"]
     assert "01:00.1 (driver snd_hda_intel)" in found.cause and "01:00.0" not in found.cause
+    assert "i40e" not in found.cause
 
 
 def test_a_feature_gate_that_is_off_is_the_cause_of_the_other_refusal() -> None:
