@@ -61,7 +61,9 @@ def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
     """
     view = View(evidence, (pattern for rule in rules for pattern in rule.patterns))
     seen, gaps, odd = list[RuleSighting](), list(evidence.gaps), list[str]()
-    for name, sightings in (*((rule.code, _of(rule)) for rule in rules), ("judge and the checks", adopted)):
+    checks = [(rule.code, _of(rule)) for rule in rules if not rule.rest]
+    last = [(rule.code, _of_rest(rule, seen)) for rule in rules if rule.rest]
+    for name, sightings in (*checks, ("judge and the checks", adopted), *last):
         try:
             seen += sightings(view)
         except ODD as e:
@@ -73,6 +75,10 @@ def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
 
 def _of(rule: Rule) -> t.Callable[[View], t.Iterator[RuleSighting]]:
     return lambda view: (RuleSighting(rule, sighting) for sighting in rule.sightings(view))
+
+
+def _of_rest(rule: Rule, seen: t.Sequence[RuleSighting]) -> t.Callable[[View], t.Iterator[RuleSighting]]:
+    return lambda view: (RuleSighting(rule, sighting) for sighting in (rule.rest(view, seen) if rule.rest else ()))
 
 
 def ranked(seen: t.Sequence[RuleSighting]) -> list[Finding]:
@@ -132,7 +138,7 @@ class _CauseFinder:
 
 
 def _key(each: RuleSighting) -> tuple[str, ...]:
-    return each.rule.code, each.sighting.certainty, *(f"{k}={v}" for k, v in sorted(each.sighting.values.items()))
+    return each.rule.code, *(f"{k}={v}" for k, v in sorted(each.sighting.values.items()))
 
 
 def _finding(group: t.Sequence[RuleSighting], followers: t.Sequence[RuleSighting]) -> Finding:
@@ -145,7 +151,7 @@ def _finding(group: t.Sequence[RuleSighting], followers: t.Sequence[RuleSighting
         code=rule.code,
         title=rule.title,
         severity=min(severities, key=SEVERITIES.index),
-        certainty=sighting.certainty,
+        certainty=min((each.sighting.certainty for each in group), key=CERTAINTIES.index),
         cause=_filled(rule.cause, sighting.values),
         remedy=_filled(rule.remedy, sighting.values),
         nodes=_distinct(each.sighting.node for each in group),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import order
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Quote, Sighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Quote, Sighting, at_most
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
@@ -22,7 +22,7 @@ def sighting(hit: Hit, certainty: Certainty = "certain", **values: str) -> Sight
     """Return where a pattern matched, with its named groups and further values. The operand is that of the pod."""
     line = hit.line
     quote, operand = Quote(line.text, line.source, line.node), order.operand_of(line.object or line.source)
-    return Sighting(line.node, line.object, (quote,), certainty, {**hit.values, **values}, operand)
+    return Sighting(line.node, line.object, (quote,), at_most(hit, certainty), {**hit.values, **values}, operand)
 
 
 def of_operands(*patterns: Pattern, certainty: Certainty = "certain") -> Check:

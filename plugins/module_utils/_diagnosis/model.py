@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 
 if t.TYPE_CHECKING:
@@ -26,6 +26,11 @@ SEVERITIES: tuple[Level, ...] = ("failure", "warning", "ok")
 DOCS = "https://gpuops.github.io/gpuops.nvidia/main"
 FINDINGS_PAGE = f"{DOCS}/reference/findings.html"
 """The page that explains the code of each rule. `scripts/reference_pages.py` writes it from the rules."""
+
+
+def at_most(hit: Hit, certainty: Certainty) -> Certainty:
+    """Return how sure a rule may be of a match: not more than possible, if the line may be another component's."""
+    return "possible" if hit.is_ownerless else certainty
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,17 +87,21 @@ class Rule:
     """The codes of what follows from this cause on the same node, or anywhere if the cause has no node."""
     unlike: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     """For the code of another rule that similar evidence supports: what would tell the two apart."""
+    rest: t.Callable[[View, t.Sequence[RuleSighting]], t.Iterable[Sighting]] | None = None
+    """A check of what the other rules have left. It gets their sightings."""
     page: str = ""
     """The page that explains the code, if it is not `FINDINGS_PAGE`."""
 
     def sightings(self, view: View) -> t.Iterator[Sighting]:
         """Yield each place where the rule applies."""
+        if self.rest:
+            return
         if self.check:
             yield from self.check(view)
             return
         for hit in (hit for pattern in self.patterns for hit in view.hits(pattern)):
             quote = Quote(hit.line.text, hit.line.source, hit.line.node)
-            yield Sighting(hit.line.node, hit.line.object, (quote,), self.certainty, hit.values)
+            yield Sighting(hit.line.node, hit.line.object, (quote,), at_most(hit, self.certainty), hit.values)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,23 +10,28 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import (
+    claims,
     device_sharing,
     discovery,
     driver_manager,
     failing_operands,
     image_pulls,
     kubelet,
+    nccl,
     operator,
     out_of_memory,
     partitions,
+    platforms,
     programs,
     refused_pods,
     starts,
     stuck_upgrades,
+    unexplained,
     unlike_machines,
     unplaced_pods,
     upgrade_leftovers,
     validator,
+    virtual_machines,
     xid,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import (
@@ -39,7 +44,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hos
     kernel_modules,
     other_drivers,
     runtime,
+    runtime_start,
     services,
+    toolkit_hooks,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -50,6 +57,8 @@ RULES: tuple[Rule, ...] = (
     *gpu_memory.RULES,
     *fabric.RULES,
     *runtime.RULES,
+    *runtime_start.RULES,
+    *toolkit_hooks.RULES,
     *container_devices.RULES,
     *hang.RULES,
     *services.RULES,
@@ -67,8 +76,13 @@ RULES: tuple[Rule, ...] = (
     *xid.RULES,
     *validator.RULES,
     *programs.RULES,
+    *nccl.RULES,
     *failing_operands.RULES,
     *out_of_memory.RULES,
     *operator.RULES,
     *discovery.RULES,
+    *claims.RULES,
+    *virtual_machines.RULES,
+    *platforms.RULES,
+    *unexplained.RULES,
 )

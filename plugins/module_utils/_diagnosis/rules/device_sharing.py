@@ -39,7 +39,9 @@ _LINK = pattern(r"error creating symlink: symlink \S+ \S+: file exists", "error 
 _BAD = pattern(
     r"(?:unable to load config|unable to finalize config|unable to validate flags): (?!\(\d+, \d+\))(?P<why>.{1,240})",
     "unable to ",
+    of=("device-plugin", "feature-discovery"),
 )
+"""The toolkit uses the same words for the configuration of the container runtime."""
 
 _NO_MPS = pattern(
     r"(?P<why>using --mig-strategy=mixed is not supported with MPS|sharing using MPS is not supported for MIG devices"

@@ -362,7 +362,7 @@ _LICENCES = (
             "https://github.com/NVIDIA/nvidia-docker/issues/1787",
         ),
         patterns=(_UNLICENSED, _GRIDD),
-        explains=frozenset({"CUDARefusesTest", "OperandWaiting"}),
+        explains=frozenset({"CUDARefusesTest", "OperandWaiting", "DevicesLostAfterReload"}),
     ),
 )
 

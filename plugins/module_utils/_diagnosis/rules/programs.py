@@ -6,12 +6,13 @@
 
 """What CUDA says to users' programs: no driver, no GPU, another CUDA, other models, no memory, or their own errors.
 
-The words are those of the errors 2, 35, 100, 101, 209, 700, 710, 803 and 804 of CUDA 13.0.
+The words are those of the errors 2, 3, 35, 100, 101, 209, 500, 700, 710, 803, 804 and 999 of CUDA 13.0.
 """
 
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 
 _VLLM = "https://github.com/vllm-project/vllm/"
@@ -69,6 +70,19 @@ _NO_KERNEL = pattern(
     r"^(?!.*Failed to (?:allocate|launch)).*no kernel image is available for execution on the device",
     "no kernel image is available",
 )
+
+_NO_SYMBOL = pattern(r"\b(?:CUDA.{0,40}: |cudaError\w*: .{0,10})?named symbol not found", "named symbol not found")
+_NOT_INITIALIZED = (
+    pattern(r"\bCUDA (?:runtime )?error:? (?:\(3\): )?initialization error", "initialization error"),
+    pattern(r"\bcudaErrorInitializationError\b", "cudaerrorinitializationerror"),
+    pattern(r"\bCUDA_ERROR_NOT_INITIALIZED\b", "cuda_error_not_initialized"),
+)
+_UNKNOWN = (
+    pattern(r"\bCUDA_ERROR_UNKNOWN\b", "cuda_error_unknown"),
+    pattern(r"\bCUDA unknown error\b", "cuda unknown error"),
+    pattern(r"\(error code unknown error\)", "(error code unknown error)"),
+)
+_CONTAINED = pattern(r"\bCUDA_ERROR_CONTAINED\b|\bcudaErrorContained\b", "contained")
 
 _FAULT = (
     pattern(r"an illegal memory access was encountered", "an illegal memory access was encountered"),
@@ -135,6 +149,72 @@ RULES = (
         "label nvidia.com/gpu.compute.major of the node says what it must support.",
         sources=("https://github.com/opendatalab/MinerU/issues/1800", "https://github.com/dphnAI/sonar/issues/49"),
         patterns=(_NO_KERNEL,),
+    ),
+    Rule(
+        code="ProgramSymbolNotFound",
+        title="CUDA does not find its own functions",
+        severity="failure",
+        cause="The container lacks a library of the driver, or has one of another driver (error 500). Under WSL2, "
+        "drivers from 555 on bring libnvdxgdmal.so.1, which a container toolkit before 1.14.4 does not put into "
+        "containers.",
+        remedy="Run `nvidia-smi` on the host and in the container, and compare the versions. Under WSL2, update "
+        "nvidia-container-toolkit (1.14.4 or 1.15 and newer) or Docker Desktop (4.31 and newer). On a server, delete "
+        "the pod, so that it starts with the node's libraries.",
+        sources=(
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/520",
+            "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+        certainty="possible",
+        patterns=(_NO_SYMBOL,),
+    ),
+    Rule(
+        code="ProgramCannotInitialize",
+        title="A program cannot start CUDA",
+        severity="failure",
+        cause="CUDA does not start in this process (error 3). The program forked after it had used CUDA, the GPU was "
+        "reset or its MIG devices were changed under the container, or the fabric of the GPUs is not ready.",
+        remedy="Run nvidia-smi -L in the container. If it lists the GPU and another process of the container can use "
+        "CUDA, start the workers of the program with spawn rather than fork. Otherwise delete the pod, so that a new "
+        "one gets its GPU again, and look at the kernel log of the node (journalctl -k -g 'NVRM|Xid').",
+        sources=(
+            "https://pytorch.org/docs/stable/notes/multiprocessing.html",
+            "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+        certainty="possible",
+        patterns=_NOT_INITIALIZED,
+        unlike={"FabricNotReady": seen.FABRIC_OR_PROGRAM},
+    ),
+    Rule(
+        code="ProgramUnknownError",
+        title="CUDA fails with an unknown error",
+        severity="failure",
+        cause="CUDA does not start, and the driver gives no reason (error 999). Most often the module nvidia_uvm is "
+        "not loaded or its device file is not in the container, or the driver was changed or suspended under the "
+        "program.",
+        remedy="Run ls -l /dev/nvidia-uvm in the container and on the host. If it is missing on the host, run "
+        "nvidia-modprobe -u -c 0; if only in the container, delete the pod. Otherwise read journalctl -k -g "
+        "'NVRM|Xid'.",
+        sources=(
+            "https://github.com/pytorch/pytorch/issues/49081",
+            "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+        certainty="possible",
+        patterns=_UNKNOWN,
+    ),
+    Rule(
+        code="ProgramContained",
+        title="A fault of NVLink or of a GPU ended a program",
+        severity="warning",
+        cause="The driver stopped the program, because a peer GPU over NVLink or the hardware failed, and kept the "
+        "fault from others. The program is not the cause.",
+        remedy="Start the program again. Read journalctl -k -g 'Xid|SXid' on all nodes of the job, from before the "
+        "error: the first Xid names the GPU or the link.",
+        sources=(
+            "https://github.com/marin-community/marin/issues/8934",
+            "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html",
+        ),
+        certainty="likely",
+        patterns=(_CONTAINED,),
     ),
     Rule(
         code="ProgramFault",

@@ -259,13 +259,15 @@ RULES = (
         code="DeviceLinksFail",
         title="The validator cannot create links for the GPU's device files",
         severity="failure",
-        cause="The validator cannot create links to the GPU's device files below /dev/char. A container runtime with "
-        "systemd cgroups needs them.",
-        remedy="Read the rest of this message in the log for the reason. If the runtime uses CDI or cgroupfs, turn "
-        "the links off with DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env of operator_values, and run "
-        "playbooks/site.yml.",
+        cause="The validator cannot create links to the GPU's device files below /dev/char. Either the driver's device "
+        "files are missing or the driver is not loaded, or this release of the operator does not know the devices of "
+        "the driver. A container runtime with systemd cgroups needs the links.",
+        remedy="Run nvidia-smi and ls -l /dev/nvidia* on the host. If a file is missing, the driver is the cause: read "
+        "journalctl -k -g NVRM. If all are there, update the operator (playbooks/upgrade_operator.yml). Only where the "
+        "runtime uses CDI or cgroupfs, and needs no links, DISABLE_DEV_CHAR_SYMLINK_CREATION=true in "
+        "validator.driver.env of operator_values turns them off.",
         sources=(f"{_OPERATOR}issues/430", f"{_OPERATOR}issues/539"),
-        check=matches.of_operands(_SYMLINKS),
+        check=matches.of_operands(_SYMLINKS, certainty="likely"),
         patterns=(_SYMLINKS,),
         explains=NOT_READY,
     ),

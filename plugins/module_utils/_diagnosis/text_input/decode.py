@@ -19,6 +19,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _KERNEL_BREAK = re.compile(r"(?:#012|\\x0a|\\n)(?=NVRM: )")
 """A line break in a message of the driver, as rsyslog, Talos and journals in JSON write it."""
+_TYPOGRAPHIC = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u00a0", '"""\'\' ')
+"""What word processors and chats make of quotes and blanks."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -30,13 +32,21 @@ _BOMS = (
 
 def text_of(data: bytes) -> str | None:
     """Return the text in these bytes, without colours, with plain line ends, or None if they are no text."""
-    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None) or _without_mark(data[:_SAMPLE])
     if encoding is None:
         sample = data[:_SAMPLE]
         if len(_CONTROL.findall(sample)) > _BINARY * len(sample):
             return None
         encoding = "utf-8" if _is_utf8(data) else "latin-1"
     return cleaned(data.decode(encoding, "replace"))
+
+
+def _without_mark(sample: bytes) -> str | None:
+    """Return the encoding of UTF-16 without a mark: in a log, every second byte is zero."""
+    low, high = sample[::2].count(0), sample[1::2].count(0)
+    if max(low, high) * 4 < len(sample) or min(low, high) * 20 > len(sample):
+        return None
+    return "utf-16-le" if high > low else "utf-16-be"
 
 
 def cleaned(text: str) -> str:
@@ -47,6 +57,7 @@ def cleaned(text: str) -> str:
     text = html.unescape(text) if "&lt;" in text or "&quot;" in text else text
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     text = _ANSI.sub("", text) if "\x1b" in text else text
+    text = text if text.isascii() else text.translate(_TYPOGRAPHIC)
     text = "\n".join(map(_unfolded, text.split("\n"))) if _KERNEL_BREAK.search(text) else text
     return text.replace("\t", "    ")
 

@@ -57,7 +57,7 @@ def parse(lines: t.Sequence[str]) -> tuple[Json | None, list[Json]]:
 def _kind(top: Field) -> str:
     if top.has("System Info", "Allocatable"):
         return "Node"
-    if top.has("Containers", "Init Containers") and top.has("Node", "Status"):
+    if top.has("Containers", "Init Containers"):
         return "Pod"
     return "DaemonSet" if top.has("Desired Number of Nodes Scheduled") else "Object"
 

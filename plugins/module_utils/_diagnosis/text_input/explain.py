@@ -59,7 +59,10 @@ class _Given:
     """What a user has given: texts, or the bundle of a diagnosis."""
 
     def __init__(self) -> None:
-        self._gatherer = Gatherer(pattern.literal for rule in RULES for pattern in rule.patterns)
+        self._gatherer = Gatherer(
+            (pattern.literal for rule in RULES if not rule.rest for pattern in rule.patterns),
+            (pattern for rule in RULES if rule.rest for pattern in rule.patterns),
+        )
         self._bundle: dict[str, bytes] = {}
         self.read: list[Json] = []
         self.left_out: list[LeftOut] = []

@@ -25,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.files imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.files.layout import Origin
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input import (
     describe,
+    forms,
     fragments,
     logs,
     saved_objects,
@@ -32,14 +33,19 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_inpu
     smi,
     tables,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import LINE_LENGTH, TextLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.wanted_lines import WantedLines
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
+    LINE_LENGTH,
+    Pattern,
+    TextLine,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-KEPT_LINES = 1000
-"""How many lines with the same words are kept of each source."""
+_UNWRAPPED = 5000
+"""Longer texts are files, and no terminal has wrapped their lines."""
 _AT_ONCE = 200
 """How many lines are searched at once for the words of the patterns."""
 
@@ -87,12 +93,11 @@ Made = t.TypeVar("Made")
 class Gatherer:
     """Takes texts, and returns the evidence in them."""
 
-    def __init__(self, literals: t.Iterable[str]) -> None:
-        self._literals = tuple(dict.fromkeys(literals))
+    def __init__(self, literals: t.Iterable[str], errors: t.Iterable[Pattern] = ()) -> None:
+        self._wanted = WantedLines(literals, errors)
         self._lines: list[tuple[TextLine, str]] = []
         self._name = ""
         self._files: dict[tuple[str, ...], dict[str, None]] = {}
-        self._counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
         self._pods: dict[tuple[str, str], Json] = {}
         self._rows: dict[tuple[str, str], tables.TablePod] = {}
         self._kinds: dict[str, dict[tuple[str, str], Json]] = {}
@@ -172,28 +177,23 @@ class Gatherer:
 
     def add_lines(self, texts: t.Iterable[str], origin: Origin) -> None:
         """Keep the lines of a log that a pattern could match."""
-        batch: list[str] = []
-        for text in texts:
-            batch.append(text[:LINE_LENGTH])
-            if len(batch) == _AT_ONCE:
-                self._add_batch(batch, origin)
+        batch: list[tuple[str, Origin]] = []
+        speakers = forms.Speakers(origin)
+        for text in forms.joined(texts):
+            speaker = speakers.of(text)
+            batch += [(end, speaker) for end in forms.ends(text)]
+            if len(batch) >= _AT_ONCE:
+                self._add_batch(batch)
                 batch = []
-        self._add_batch(batch, origin)
+        self._add_batch(batch)
 
-    def _add_batch(self, batch: list[str], origin: Origin) -> None:
-        together = "\n".join(batch).lower()
-        present = [literal for literal in self._literals if literal in together]
-        for text in batch if present else ():
-            lowered = text.lower()
-            found = [literal for literal in present if literal in lowered]
-            if found:
-                self._add_line(logs.line_of(text, origin), found)
-
-    def _add_line(self, line: TextLine, literals: list[str]) -> None:
-        keys = [(line.node, line.source, literal) for literal in literals]
-        if any(self._counts[key] < KEPT_LINES for key in keys):
-            self._lines.append((line, self._name))
-        self._counts.update(keys)
+    def _add_batch(self, batch: list[tuple[str, Origin]]) -> None:
+        present = self._wanted.present("\n".join([text for text, origin in batch]))
+        for text, origin in batch if present else ():
+            words = self._wanted.of_line(text, present)
+            line = logs.line_of(text, origin) if words else None
+            if line and self._wanted.is_kept(line.node, line.source, words):
+                self._lines.append((line, self._name))
 
     def add_object(self, item: Json, is_listed: bool, namespace: str) -> bool:
         """Keep an object, and return whether it is of a kind that counts and of the form of the API."""
@@ -253,7 +253,9 @@ class _TextReading:
     def read(self) -> dict[str, int]:
         """Read the whole text, and return what was found and how often."""
         containers = fragments.Containers()
-        self._gatherer.add_lines(self._seen_by(containers), self._origin)
+        loose = self._seen_by(containers)
+        is_pasted = self._origin.kind == "text" and len(self._all) < _UNWRAPPED
+        self._gatherer.add_lines(forms.unwrapped(loose) if is_pasted else loose, self._origin)
         self._gatherer.add_lines(containers.killed(), self._origin)
         return self._found
 
@@ -316,7 +318,7 @@ class _TextReading:
             place, lambda line: bool(_IN_DESCRIPTION.match(line[:100])) and not describe.DESCRIPTION.match(line[:500])
         )
         item, events = describe.parse(taken)
-        if not item and not events and len(taken) < 3:
+        if not item and not events:
             return 0
         for each in [item, *events] if item else events:
             self._gatherer.add_object(each, False, "")

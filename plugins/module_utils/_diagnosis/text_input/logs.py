@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.components import whose_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.files.layout import Origin
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
     LINE_LENGTH,
@@ -39,6 +41,15 @@ _MONOTONIC = re.compile(
 _POD = re.compile(r"\[pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,63})\] ")
 """``kubectl logs --prefix``."""
 
+_STERN = re.compile(r"(?P<pod>(?:[a-z0-9]+-)+[a-z0-9]{5}) (?P<container>[a-z][a-z0-9-]{2,62}) (?=\S)")
+"""``stern``, where the pod is one of the stack."""
+
+_PDSH = re.compile(
+    r"(?P<host>(?=[A-Za-z]*[\d.-])[A-Za-z][\w.-]{1,252}): "
+    r"(?=\[ *\d|\[?[A-Z][a-z]{2} |NVRM: |nvidia-\w+: |<\d+>|\d{4}-\d\d-\d\d|[IWEF]\d{4} )"
+)
+"""``pdsh``, ``clush`` and others that write a host before each line of a log."""
+
 _BARE = re.compile(r"\s{0,80}(?:NVRM: |nvidia-(?:nvswitch|uvm|modeset|gpu)\d*: |nvidia: module |nouveau \d{4}:)")
 """What only the kernel writes, without the time before it (``journalctl -k -o cat``, later lines of one message)."""
 
@@ -48,9 +59,16 @@ def line_of(text: str, origin: Origin) -> TextLine:
     text = text[:LINE_LENGTH]
     if text.startswith("{") and '"MESSAGE"' in text:
         return _of_journal(text, origin)
+    host = _PDSH.match(text) if origin.kind == "text" else None
+    if host and not _is_module(host["host"]):
+        return line_of(text[host.end() :], dataclasses.replace(origin, node=origin.node or host["host"]))
     found = _JOURNAL.match(text) or _MONOTONIC.match(text)
     if found and not _is_module(found["host"]):
         return _of_unit(text, found["unit"], found["host"], origin)
+    return _of_kernel_or_pod(text, origin)
+
+
+def _of_kernel_or_pod(text: str, origin: Origin) -> TextLine:
     if _DMESG.match(text) or (origin.kind == "text" and _BARE.match(text)):
         return TextLine(text, "kernel", "kernel log", origin.node)
     pod = _POD.match(text)
@@ -59,12 +77,16 @@ def line_of(text: str, origin: Origin) -> TextLine:
         previous = PREVIOUS if origin.source.endswith(PREVIOUS) else ""
         source = f"pod {name}, container {pod['container']}{previous}"
         return TextLine(text[pod.end() :], "pod", source, origin.node, f"pod {name}")
+    stern = _STERN.match(text) if origin.kind == "text" else None
+    if stern and whose_line.of_source(f"pod {stern['pod']}"):
+        name = f"pod {stern['pod']}"
+        return TextLine(text[stern.end() :], "pod", f"{name}, container {stern['container']}", origin.node, name)
     return TextLine(text, origin.kind, origin.source, origin.node, origin.object)
 
 
 def _is_module(host: str) -> bool:
     """Return whether the word after a time is the beginning of a message of the kernel, not a host."""
-    return host.lower() in ("nvrm", "nvidia", "error", "warning", "info", "warn", "debug", "fatal", "notice")
+    return host.lower() in ("nvrm", "nvidia", "kernel", "error", "warning", "info", "warn", "debug", "fatal", "notice")
 
 
 def _of_unit(text: str, unit: str, host: str, origin: Origin) -> TextLine:
@@ -81,10 +103,6 @@ def _of_journal(text: str, origin: Origin) -> TextLine:
     except (ValueError, RecursionError):
         return TextLine(text, origin.kind, origin.source, origin.node, origin.object)
     message = entry.get("MESSAGE")
-    if isinstance(message, list):  # a message that is no UTF-8
-        message = bytes(byte for byte in message if isinstance(byte, int) and 0 <= byte < 256).decode(
-            "utf-8", "replace"
-        )
     is_kernel = entry.get("_TRANSPORT") == "kernel"
     unit = "kernel" if is_kernel else str(entry.get("SYSLOG_IDENTIFIER") or entry.get("_COMM") or "journal")
     return _of_unit(str(message or ""), unit, str(entry.get("_HOSTNAME") or ""), origin)

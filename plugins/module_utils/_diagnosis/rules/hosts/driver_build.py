@@ -38,6 +38,22 @@ _TOOLKIT = (
     pattern(r"broken driver toolkit detected, using entitlement-based fallback", "broken driver toolkit detected"),
 )
 _NO_REPOSITORY = pattern(r"FATAL: failed to reach RHEL package repositories", "failed to reach rhel package reposi")
+_UNREACHED = r"(?:could not connect|connection (?:refused|timed out|failed)|network is unreachable|unable to connect)"
+_ARCHIVE = (
+    pattern(
+        rf"Failed to fetch https?://(?P<host>[\w.-]+)\S*\s.*(?:{_UNREACHED}|certificate|40[37] )",
+        "failed to fetch http",
+        of=("driver",),
+    ),
+    pattern(
+        r"^(?:Err:\d+|E:|W:) .*?Could not connect to (?P<host>[\w.-]+):\d+", "could not connect to", of=("driver",)
+    ),
+    pattern(
+        r"Curl error \((?:5|6|7|28|35|56|60)\): .{1,120}? for https?://(?P<host>[\w.-]+)", "curl error", of=("driver",)
+    ),
+    pattern(r"Failed to download metadata for repo '(?P<host>[\w.-]+)'", "failed to download metadata", of=("driver",)),
+)
+"""What apt and dnf say of an archive behind a closed network, a proxy that refuses, or an unknown certificate."""
 _NO_NAME = pattern(r"Temporary failure resolving '(?P<host>[\w.-]+)'", "temporary failure resolving", "pod")
 _COMPILER = (
     pattern(r"Compiler version check failed", "compiler version check failed"),
@@ -70,6 +86,11 @@ _NO_DRIVER = pattern(r"^NVIDIA-SMI has failed because", "nvidia-smi has failed b
 _SYMBOLS = (
     pattern(r"\bnvidia: disagrees about version of symbol", "nvidia: disagrees about version of symbol"),
     pattern(r"\bnvidia: version magic '(?P<built>[^']+)' should be '", "nvidia: version magic"),
+)
+_OWN_MODULE = pattern(
+    r"modprobe: (?:ERROR|FATAL): (?:could not insert '|Module )(?P<module>ipmi_\w+|i2c_core)"
+    r"(?:': Invalid argument| not)",
+    "modprobe: ",
 )
 
 _SCRIPT = "https://github.com/NVIDIA/gpu-driver-container/blob/main/rhel9/nvidia-driver"
@@ -106,6 +127,8 @@ def _kernel(view: View, node: str) -> str:
 def _unreachable(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_NO_REPOSITORY):
         yield matches.sighting(hit, host="the repositories of Red Hat")
+    for hit in (hit for each in _ARCHIVE for hit in view.hits(each)):
+        yield matches.sighting(hit, "likely")
     for hit in view.hits(_NO_NAME):
         if "nvidia-driver" in f"{hit.line.source} {hit.line.text}":
             yield matches.sighting(hit)
@@ -191,12 +214,13 @@ RULES = (
         title="The driver container cannot download packages",
         severity="failure",
         cause="The driver container needs packages to build the driver, and it cannot reach {host}.",
-        remedy="Repair the name resolution of the node and of its pods. Or set a proxy (driver.env), a mirror "
+        remedy="Try curl -I with the address from a pod of the node, to see whether it is the name, the proxy or a "
+        "certificate. Repair that, or set a proxy (driver.env), a mirror "
         "(driver.repoConfig), or precompiled drivers, which need no packages (driver.usePrecompiled: true), in "
         "operator_values and run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/1244", _SCRIPT),
         check=_unreachable,
-        patterns=(_NO_REPOSITORY, _NO_NAME),
+        patterns=(_NO_REPOSITORY, _NO_NAME, *_ARCHIVE),
         explains=seen.NO_DRIVER | {"HeadersMissing"},
     ),
     Rule(
@@ -249,6 +273,20 @@ RULES = (
         check=_built,
         patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER),
         explains=seen.NO_DRIVER - {"DriverBuildFailed"},
+    ),
+    Rule(
+        code="HostModuleRefused",
+        title="The kernel's own modules do not load",
+        severity="failure",
+        cause="The driver container loads {module} of the host's kernel first, and that fails: the container sees "
+        "module files of another kernel than the running one, or none.",
+        remedy="Run modprobe {module} on the host. If that fails as well, install the modules of the running kernel "
+        "(linux-modules-extra on Ubuntu, kernel-modules on Red Hat). If it works, use a driver image for the node's "
+        "release: the release of the system must fit its kernel.",
+        sources=("https://github.com/NVIDIA/gpu-operator/issues/1264", _SCRIPT),
+        patterns=(_OWN_MODULE,),
+        certainty="likely",
+        explains=seen.NO_DRIVER,
     ),
     Rule(
         code="ModuleForOtherKernel",

@@ -39,8 +39,11 @@ _NO_SWITCH = pattern(
     r"request to query NVSwitch device information from NVSwitch driver failed with error:\s*WARNING Nothing to do",
     "request to query nvswitch device information",
 )
-_NO_MODULES = pattern(
-    r"waiting for the mlx5_core and ib_umad kernel modules to be loaded", "waiting for the mlx5_core and ib_umad"
+_NO_MODULES = (
+    pattern(
+        r"waiting for the mlx5_core and ib_umad kernel modules to be loaded", "waiting for the mlx5_core and ib_umad"
+    ),
+    pattern(r"umad_init: can't read ABI version from \S*infiniband_mad/abi_version", "is ib_umad module loaded"),
 )
 
 _MANAGED = ("nvswitch", "nvlink5")
@@ -126,8 +129,8 @@ def _subnet_manager(view: View) -> t.Iterator[Sighting]:
         wanted = _kind(view, node) == "nvlink5" and manager.get("package")
         if wanted and not other.get("package") and other.get("active") is False:
             yield seen.on_node(node, "fabric.kind: nvlink5, services.nvlsm.package: null")
-    for hit in view.hits(_NO_MODULES):
-        yield matches.sighting(hit, "likely")
+    for hit in (hit for each in _NO_MODULES for hit in view.hits(each)):
+        yield matches.sighting(hit, "certain" if "ib_umad module" in hit.line.text else "likely")
 
 
 _MANAGER = "https://github.com/NVIDIA/NVSentinel/issues/883"
@@ -187,19 +190,23 @@ RULES = (
     ),
     Rule(
         code="NVLSMMissing",
-        title="The NVLink subnet manager is missing",
+        title="The NVLink subnet manager, or a module that it needs, is missing",
         severity="failure",
         cause="An NVLink 5 fabric needs the NVLink subnet manager (nvlsm) and the kernel modules ib_umad and "
-        "mlx5_core. At least one of the three is missing.",
-        remedy="Run playbooks/site.yml, which installs nvlsm. If the modules are missing, install "
-        "linux-modules-extra (Ubuntu), kernel-modules-extra (Red Hat) or NVIDIA's DOCA for the running kernel.",
+        "mlx5_core. At least one of the three is missing, so the NVSwitch fabric does not come up and CUDA does not "
+        "start.",
+        remedy="Run lsmod | grep -e ib_umad -e mlx5_core on the host, and modprobe ib_umad if it is not loaded "
+        "(host_prep_modules_load: [ib_umad] loads it at each boot). Run playbooks/site.yml, which installs nvlsm. If "
+        "the modules are missing, install linux-modules-extra (Ubuntu), kernel-modules-extra (Red Hat) or NVIDIA's "
+        "DOCA for the running kernel.",
         sources=(
             _MANAGER,
             "https://github.com/NVIDIA/gpu-driver-container/blob/main/rhel9/nvidia-driver",
             "https://github.com/siderolabs/extensions/issues/893",
+            "https://github.com/siderolabs/docs/issues/581",
         ),
         check=_subnet_manager,
-        patterns=(_NO_MODULES,),
+        patterns=_NO_MODULES,
         explains=_FOLLOWS | {"FabricManagerStopped", "HostPreflightHostModules"},
     ),
     Rule(
@@ -240,6 +247,7 @@ RULES = (
             "NVLinkDown": _LINK_OR_FABRIC,
             "FabricManagerWithoutSwitches": _SWITCHES_OR_FABRIC,
             "CUDAWithoutAddresses": seen.ADDRESSES_OR_FABRIC,
+            "ProgramCannotInitialize": seen.FABRIC_OR_PROGRAM,
         },
     ),
     Rule(

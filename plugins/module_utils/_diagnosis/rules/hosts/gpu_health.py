@@ -34,6 +34,7 @@ _INIT = (
     pattern(rf"NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!", "rminitadapter failed!"),
     pattern(r"NVRM: Can't find an IRQ for your NVIDIA card", "find an irq for your nvidia card"),
 )
+_RESET = pattern(r"NVRM: .*Reset required \[NV_ERR_RESET_REQUIRED\]", "nv_err_reset_required")
 _UNKNOWN = pattern(rf"Unable to determine the device handle for (?:GPU\d* ?:? ?)?{_ADDRESS}: ", "determine the device")
 _INFOROM = pattern(rf"infoROM is corrupted at gpu {_ADDRESS}", "inforom is corrupted at gpu")
 _BAR = (
@@ -162,6 +163,19 @@ RULES = (
         patterns=_INIT,
         explains=seen.NO_GPU - {"GPUInitFailed"},
         unlike={"IOMMUFaults": _IOMMU_OR_GPU},
+    ),
+    Rule(
+        code="GPUNeedsReset",
+        title="A GPU must be reset",
+        severity="failure",
+        cause="The driver gives a GPU no new work before a reset: an earlier error has left it in an unknown state. "
+        "Programs meet that as busy or unavailable devices.",
+        remedy="Run nvidia-smi -q | grep -A 1 'Recovery Action' and journalctl -k -g 'Xid' for the GPU and the first "
+        "error. Then drain the node, and reset the GPU (nvidia-smi --gpu-reset) or reboot.",
+        sources=("https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/982",),
+        patterns=(_RESET,),
+        certainty="likely",
+        explains=seen.NO_GPU | {"CUDARefusesTest"},
     ),
     Rule(
         code="GPUDoesNotAnswer",

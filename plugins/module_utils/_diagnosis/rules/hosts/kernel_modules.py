@@ -13,10 +13,11 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.components import whose_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _SIGNATURE = (
@@ -29,7 +30,12 @@ _SIGNATURE = (
         r"module failed to load, because it was not signed by a key that is trusted", "was not signed by a key that"
     ),
 )
-_SIGNATURE_LIKELY = pattern(r"Kernel module load error: Operation not permitted", "load error: operation not permit")
+_SIGNATURE_LIKELY = (
+    pattern(r"Kernel module load error: Operation not permitted", "load error: operation not permit"),
+    # By other loaders than modprobe, such as that of Talos or of a driver container.
+    pattern(r"\bnvidia[\w-]*\b.{0,160}: (?:key was rejected by service|required key not available)", " key "),
+    pattern(r"Loading of (?:unsigned )?module (?:with unavailable key )?is rejected", "is rejected"),
+)
 _LOCKDOWN = pattern(r"Lockdown: modprobe: unsigned module loading is restricted", "unsigned module loading", "kernel")
 _NOT_OPEN = pattern(r"NVRM: installed in this system is not supported by open", "not supported by open", "kernel")
 _ONLY_DATACENTER = pattern(r"NVRM: Open nvidia\.ko is only ready for use on Data Center GPUs", "open nvidia.ko is only")
@@ -44,12 +50,11 @@ _LIBRARIES = (
     pattern(r"NVRM: API mismatch: the client", "api mismatch: the client"),
 )
 _NOT_LOADED = pattern(r"nvml error: driver not loaded", "nvml error: driver not loaded")
-_NO_DRIVER = (
-    pattern(
-        r"NVIDIA-SMI has failed because it could.{2,4}t communicate with the NVIDIA driver", "nvidia-smi has failed"
-    ),
-    pattern(r"modprobe: FATAL: Module nvidia not found", "fatal: module nvidia not found"),
+_SMI = pattern(
+    r"NVIDIA-SMI has failed because it could.{2,4}t communicate with the NVIDIA driver", "nvidia-smi has failed"
 )
+"""It says so as well in a container that has the driver's libraries and none of its device files."""
+_NO_DRIVER = (_SMI, pattern(r"modprobe: FATAL: Module nvidia not found", "fatal: module nvidia not found"))
 _MODULE = r"(?P<module>nvidia[_-]peermem|nv_peer_mem|gdrdrv|nvidia[_-]fs)"
 _DIRECT = (
     pattern(rf"\b{_MODULE}: (?:disagrees about version of|Unknown) symbol", "symbol"),
@@ -67,7 +72,7 @@ _ONLY_WITH_OPEN = ("Blackwell",)
 
 
 def _signature(view: View) -> t.Iterator[Sighting]:
-    for found in (*_SIGNATURE, _SIGNATURE_LIKELY, _LOCKDOWN):
+    for found in (*_SIGNATURE, *_SIGNATURE_LIKELY, _LOCKDOWN):
         for hit in view.hits(found):
             if seen.part(view, hit.line.node, "driver").get("loaded") is not True:
                 yield matches.sighting(hit, "certain" if found in _SIGNATURE else "likely")
@@ -142,8 +147,31 @@ def _not_loaded(view: View) -> t.Iterator[Sighting]:
     for found in (_NOT_LOADED, *_NO_DRIVER):
         for hit in view.hits(found):
             if seen.part(view, hit.line.node, "driver").get("loaded") is None:
-                yield matches.sighting(hit, "certain" if found is _NOT_LOADED else "likely")
+                yield matches.sighting(
+                    hit, "possible" if _may_be_in_container(found, hit) else _SURE.get(found, "likely")
+                )
 
+
+def _without_files(view: View) -> t.Iterator[Sighting]:
+    for hit in view.hits(_SMI):
+        if _may_be_in_container(_SMI, hit) and seen.part(view, hit.line.node, "driver").get("loaded") is not False:
+            yield matches.sighting(hit, "possible")
+
+
+_SURE: dict[Pattern, Certainty] = {_NOT_LOADED: "certain"}
+_OF_HOSTS = ("driver", "driver-manager", "validator", "kernel")
+"""Components whose containers see all device files of the host."""
+
+
+def _may_be_in_container(found: Pattern, hit: Hit) -> bool:
+    """Return whether a program in a container may have said this of its own device files."""
+    return found is _SMI and whose_line.of_source(hit.line.source) not in _OF_HOSTS
+
+
+_HOST_OR_CONTAINER = (
+    "Run cat /proc/driver/nvidia/version on the host. If it prints a version, the driver is loaded, and only the "
+    "container lacks the device files; if there is no such file, the driver is not loaded."
+)
 
 RULES = (
     Rule(
@@ -163,7 +191,7 @@ RULES = (
             "https://github.com/acidanthera/bugtracker/issues/2237",
         ),
         check=_signature,
-        patterns=(*_SIGNATURE, _SIGNATURE_LIKELY, _LOCKDOWN),
+        patterns=(*_SIGNATURE, *_SIGNATURE_LIKELY, _LOCKDOWN),
         explains=seen.NO_DRIVER | {"HostPreflightHostSecureBoot", "GPUDirectModuleFails"},
         unlike={"NouveauHoldsGPU": seen.NOUVEAU_OR_SIGNATURE, "SELinuxDenies": seen.SELINUX_OR_SIGNATURE},
     ),
@@ -263,7 +291,26 @@ RULES = (
         check=_not_loaded,
         patterns=(_NOT_LOADED, *_NO_DRIVER),
         explains=seen.NO_DRIVER - {"DriverNotLoaded", "DriverBuildFailed"},
-        unlike={"DriverLibrariesMissing": seen.LOADED_OR_NOT},
+        unlike={"DriverLibrariesMissing": seen.LOADED_OR_NOT, "ContainerWithoutDeviceFiles": _HOST_OR_CONTAINER},
+    ),
+    Rule(
+        code="ContainerWithoutDeviceFiles",
+        title="A container has the driver's libraries and no device files",
+        severity="failure",
+        cause="If nvidia-smi works on the host and fails in the container, the container did not get the device nodes "
+        "of its GPU (/dev/nvidia0, /dev/nvidiactl): they did not exist when its pod or claim was prepared, or the "
+        "runtime did not add them.",
+        remedy="Run `nvidia-smi` on the host, which creates device nodes that are missing, and ls -l /dev/nvidia*. "
+        "Then delete the pod, and with a ResourceClaim also the claim, so that both are prepared again. If it happens "
+        "after each boot, keep the device nodes with nvidia-persistenced or nvidia-modprobe on the host.",
+        sources=(
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1380",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
+        ),
+        check=_without_files,
+        patterns=(_SMI,),
+        explains=NOT_READY,
+        unlike={"DriverNotLoaded": _HOST_OR_CONTAINER},
     ),
     Rule(
         code="ModuleStuckUnloading",

@@ -21,6 +21,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NO_HANDLER = pattern(r'no runtime for \\*"nvidia\\*" is configured', "is configured", "event", "unit", "pod")
+_NO_CRIO_HANDLER = pattern(r'failed to find runtime handler "?nvidia"? from\b', "failed to find runtime handler")
+"""CRI-O's words. With hooks or CDI, CRI-O needs no handler of that name."""
 _NO_PLUGIN = pattern(
     r'failed to find plugin \\*"(?P<plugin>[\w.-]+)\\*" in path \[(?P<path>[^\]]+)\]', "failed to find plugin"
 )
@@ -60,7 +62,7 @@ def _has_handler(view: View, node: str) -> bool:
 
 
 def _no_handler(view: View) -> t.Iterator[Sighting]:
-    for hit in view.hits(_NO_HANDLER):
+    for hit in (*view.hits(_NO_HANDLER), *view.hits(_NO_CRIO_HANDLER)):
         if not _has_handler(view, hit.line.node) and not seen.is_ready(view, hit.line.node):
             yield matches.sighting(hit)
 
@@ -134,7 +136,7 @@ RULES = (
         "ready. If the pod is ready, it writes a file that the runtime does not read: set CONTAINERD_CONFIG and "
         "CONTAINERD_SOCKET to those of your Kubernetes distribution, in toolkit.env of operator_values, and run "
         "playbooks/site.yml. If the operator does not bring the toolkit, set host_driver_toolkit: true and run "
-        "playbooks/site.yml.",
+        "playbooks/site.yml. On CRI-O with hooks or CDI, remove runtimeClassName: nvidia from the pod instead.",
         sources=(
             _TROUBLE,
             "https://github.com/NVIDIA/gpu-operator/issues/730",
@@ -142,7 +144,7 @@ RULES = (
             "https://github.com/NVIDIA/gpu-operator/pull/2168",
         ),
         check=_no_handler,
-        patterns=(_NO_HANDLER,),
+        patterns=(_NO_HANDLER, _NO_CRIO_HANDLER),
         explains=_FOLLOWS,
     ),
     Rule(

@@ -77,6 +77,11 @@ ADDRESSES_OR_FABRIC = (
     "addresses; if it shows none, look at the fabric manager."
 )
 
+FABRIC_OR_PROGRAM = (
+    "Run nvidia-smi -q | grep -A 3 Fabric on the node. If a GPU shows In Progress, the fabric is the cause; if all "
+    "show Completed or N/A, it is the program or its container."
+)
+
 TO_SERVICE = "Drain the node, and send the GPU to service. Take the evidence first (nvidia-bug-report.sh)."
 
 HOST_FACTS = "facts of the host"

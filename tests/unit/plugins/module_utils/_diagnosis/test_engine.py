@@ -96,12 +96,11 @@ def test_the_same_cause_on_many_nodes_is_one_finding() -> None:
     assert [quote.node for quote in found.quotes] == [f"gpu-{number:02}" for number in range(engine.QUOTES)]
 
 
-def test_another_value_or_certainty_is_another_finding() -> None:
+def test_another_value_is_another_finding_and_the_surest_sighting_counts() -> None:
     found = engine.ranked([seen(C, what="a"), seen(C, what="b"), seen(C, certainty="possible", what="a")])
     assert [(each.cause, each.certainty) for each in found] == [
         ("a is broken.", "certain"),
         ("b is broken.", "certain"),
-        ("a is broken.", "possible"),
     ]
 
 

@@ -67,3 +67,10 @@ def test_a_pattern_that_does_not_match_leaves_the_line_to_the_next_one() -> None
     scanner = Scanner([other, CODE])
     scanner.scan([TextLine("code 5", "kernel")])
     assert (len(scanner.hits(CODE)), len(scanner.hits(other))) == (1, 0)
+
+
+def test_words_that_contain_others_are_found_with_them_and_never_without_reason() -> None:
+    words = text_search.Words(("failed", "failed to fetch", "nvidia-smi has failed", "use", "driver"))
+    assert sorted(words.found("nvidia-smi has failed because")) == ["failed", "nvidia-smi has failed", "use"]
+    assert words.found("it failed to fetch") == ["failed", "failed to fetch"]
+    assert words.found("the fan is loud") == []

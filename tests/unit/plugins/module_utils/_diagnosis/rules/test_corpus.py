@@ -23,7 +23,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 CORPUS = Path(__file__).parents[4] / "fixtures" / "diagnosis" / "corpus"
 CLASSES: dict[str, list[str]] = yaml.safe_load((CORPUS / "classes.yml").read_text())
-CODES = {rule.code for rule in RULES}
+CODES = {rule.code for rule in RULES if not rule.rest}
+"""Codes that name a cause. What the floor quotes without an explanation is no answer."""
 UNKNOWN = "unknown"
 
 RIGHT_AT_LEAST = 98
@@ -45,6 +46,7 @@ class Case:
     shows: bool = True
     """Whether the lines alone show the cause."""
     also: tuple[str, ...] = ()
+    must_not: str = ""
 
     @property
     def expected(self) -> frozenset[str]:
@@ -99,6 +101,20 @@ def test_every_failure_has_a_class_and_every_code_exists() -> None:
     assert CLASSES[UNKNOWN] == []
     assert sorted({code for expected in CLASSES.values() for code in expected} - CODES) == []
     assert sorted({code for case in CASES for code in case.also} - CODES) == []
+
+
+@pytest.mark.parametrize("case", [*load(CORPUS / "families.yml")], ids=lambda case: case.id)
+def test_failures_of_components_that_had_no_rules_are_named(case: Case) -> None:
+    assert outcome(case).startswith("right")
+
+
+HEALTHY: list[dict[str, str]] = yaml.safe_load((CORPUS.parent / "healthy.yml").read_text())
+
+
+@pytest.mark.parametrize("log", HEALTHY, ids=lambda log: log["source"].partition("github.com/")[2])
+def test_a_log_without_a_fault_has_no_failure_and_no_warning(log: dict[str, str]) -> None:
+    findings = explain({"text": log["excerpt"], "path": "", "limit_mib": 1})["findings"]
+    assert [(each["code"], each["severity"]) for each in findings if each["severity"] != "ok"] == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -54,6 +54,18 @@ LINES = {
     # https://github.com/opendatalab/MinerU/issues/1800
     "CUDA error: no kernel image is available for execution on the device": ("ProgramNotBuiltForGPU", "certain"),
     "RuntimeError: CUDA error: an illegal memory access was encountered": ("ProgramFault", "likely"),
+    # https://github.com/NVIDIA/nvidia-container-toolkit/issues/520
+    "E external/local_xla cuda_driver.cc:282] failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found": (
+        "ProgramSymbolNotFound",
+        "possible",
+    ),
+    # https://github.com/NVIDIA/gpu-operator/issues/854
+    "Failed to allocate device vector A (error code unknown error)!": ("ProgramUnknownError", "possible"),
+    # https://github.com/marin-community/marin/issues/8934
+    "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink": ("ProgramContained", "likely"),
+    "RuntimeError: CUDA error: initialization error": ("ProgramCannotInitialize", "possible"),
+    # https://github.com/pytorch/pytorch/issues/49081
+    "UserWarning: CUDA initialization: CUDA unknown error - this may be due to": ("ProgramUnknownError", "possible"),
     # https://github.com/tensorflow/tensorflow/issues/10642
     "ImportError: libcuda.so.1: cannot open shared object file: No such file": ("ProgramWithoutDriver", "likely"),
     "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file": (

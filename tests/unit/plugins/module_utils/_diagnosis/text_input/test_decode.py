@@ -57,3 +57,12 @@ def test_a_message_of_the_driver_in_several_lines_is_one_again() -> None:
         text = f"Jun 30 11:07:05 gpu-0 kernel: NVRM: The GPU has{mark}NVRM: fallen{mark}x"
         start = "Jun 30 11:07:05 gpu-0 kernel: NVRM: "
         assert decode.cleaned(text) == f"{start}The GPU has\n{start}fallen{mark}x"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark(encoding: str) -> None:
+    assert decode.text_of("NVRM: Gr\u00fc\u00dfe\n".encode(encoding) * 20) == "NVRM: Gr\u00fc\u00dfe\n" * 20
+
+
+def test_quotes_of_a_word_processor_are_those_of_programs() -> None:
+    assert decode.cleaned("no runtime for \u201cnvidia\u201d, couldn\u2019t") == 'no runtime for "nvidia", couldn\'t'

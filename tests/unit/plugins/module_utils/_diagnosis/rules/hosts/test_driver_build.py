@@ -243,3 +243,30 @@ def test_a_module_that_is_not_built_for_the_running_kernel(row: dict[str, str | 
     facts = {"kernel": {"running": "6.8.0-31-generic", "headers": False}, "driver": {"loaded": False}}
     found = diagnosed.found(RULES, hosts={NODE: {"facts": facts, "state": {"dkms": [row]}}})
     assert ("HeadersMissing" in found) is is_unbuilt
+
+
+@pytest.mark.parametrize(
+    ("line", "certainty"),
+    [
+        # https://github.com/NVIDIA/gpu-operator/issues/302
+        (
+            "W: Failed to fetch http://archive.ubuntu.com/ubuntu/dists/bionic/InRelease  Could not connect to "
+            "archive.ubuntu.com:80 (192.0.2.10). - connect (111: Connection refused)",
+            "likely",
+        ),
+        ("Curl error (28): Timeout was reached for https://cdn.redhat.com/content/repodata/repomd.xml", "likely"),
+        ("Error: Failed to download metadata for repo 'cuda'", "likely"),
+    ],
+)
+def test_an_archive_that_the_driver_container_does_not_reach(line: str, certainty: str) -> None:
+    known = diagnosed.log(line, "nvidia-driver-daemonset-x7k2p", "nvidia-driver-ctr")
+    assert diagnosed.found(RULES, known)["DriverPackagesUnreachable"].certainty == certainty
+    assert diagnosed.found(RULES, line)["DriverPackagesUnreachable"].certainty == "possible"
+    other = diagnosed.log(line, "nvidia-dcgm-exporter-x7k2p", "nvidia-dcgm-exporter")
+    assert not diagnosed.found(RULES, other)
+
+
+def test_a_module_of_the_kernel_itself_that_does_not_load() -> None:
+    """https://github.com/NVIDIA/gpu-operator/issues/1264."""
+    found = diagnosed.found(RULES, "modprobe: ERROR: could not insert 'ipmi_msghandler': Invalid argument")
+    assert found["HostModuleRefused"].certainty == "likely" and "ipmi_msghandler" in found["HostModuleRefused"].cause

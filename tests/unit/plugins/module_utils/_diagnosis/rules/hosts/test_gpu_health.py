@@ -157,3 +157,10 @@ def test_a_gpu_that_works_now_has_overcome_what_the_log_says() -> None:
 def test_a_fault_of_the_iommu_counts_if_the_device_is_a_gpu_of_the_host() -> None:
     line = TextLine("DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xbf000000", "kernel", "", NODE)
     assert set(diagnosed.found(RULES, line, **host())) == {"IOMMUFaults"}
+
+
+def test_a_gpu_that_must_be_reset() -> None:
+    """https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/982."""
+    text = "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned"
+    found = diagnosed.found(RULES, text)["GPUNeedsReset"]
+    assert found.certainty == "likely" and found.remedy.startswith("Run nvidia-smi -q")

@@ -53,12 +53,6 @@ from tests.unit.diagnosed import NODE
             "DriverNotLoaded",
             "certain",
         ),
-        # https://github.com/acidanthera/bugtracker/issues/2237
-        (
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that",
-            "DriverNotLoaded",
-            "likely",
-        ),
         # https://github.com/NVIDIA/gpu-operator/issues/2868
         (
             "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
@@ -101,6 +95,24 @@ def test_published_lines(line: str, code: str, certainty: str) -> None:
 )
 def test_near_misses(line: str) -> None:
     assert not diagnosed.found(RULES, line)
+
+
+SMI = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that"
+
+
+def test_what_nvidia_smi_says_of_the_driver_may_be_about_its_container() -> None:
+    """https://github.com/acidanthera/bugtracker/issues/2237, kubernetes-sigs/dra-driver-nvidia-gpu/issues/1380."""
+    found = diagnosed.found(RULES, SMI)
+    assert {code: each.certainty for code, each in found.items()} == {
+        "ContainerWithoutDeviceFiles": "possible",
+        "DriverNotLoaded": "possible",
+    }
+    assert found["DriverNotLoaded"].tell_apart == found["ContainerWithoutDeviceFiles"].tell_apart != ()
+    line = diagnosed.log(SMI, "nvidia-driver-daemonset-x7k2p", "nvidia-driver-ctr")
+    of_driver = diagnosed.found(RULES, line)
+    assert [(code, each.certainty) for code, each in of_driver.items()] == [("DriverNotLoaded", "likely")]
+    other = diagnosed.log(SMI, "job-0", "train")
+    assert [*diagnosed.found(RULES, other, **host(driver=LOADED))] == ["ContainerWithoutDeviceFiles"]
 
 
 def host(architecture: str = "Hopper", **facts: t.Any) -> dict[str, t.Any]:

@@ -129,3 +129,10 @@ def test_cgroups_are_managed_in_one_way_or_two() -> None:
     assert diagnosed.found(RULES, **differ)["CgroupDriversDiffer"].certainty == "likely"
     assert not diagnosed.found(RULES, **host({"systemd_cgroup": True}, cgroups={"kubelet": "systemd"}))
     assert not diagnosed.found(RULES, **host({"systemd_cgroup": None}, cgroups={"kubelet": "systemd"}))
+
+
+def test_a_handler_that_cri_o_does_not_have() -> None:
+    """https://github.com/NVIDIA/gpu-operator/issues/1298."""
+    text = "failed to find runtime handler nvidia from runtime list map[crun:0xc0004dd5f0 runc:0xc0004dd790]"
+    found = diagnosed.found(RULES, text)
+    assert {code: each.certainty for code, each in found.items()} == {"NoNvidiaRuntimeHandler": "certain"}
