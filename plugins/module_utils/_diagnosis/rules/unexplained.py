@@ -66,9 +66,12 @@ _KNOWN = re.compile(
     r"objClInitPcieChipset: \*\*\* Chipset Setup Function Error"
     r"|cannot access '/proc/driver/nvidia-nvswitch"
     r"|device health reporting is not supported by this driver"
+    r"|the object has been modified; please apply your changes to the latest version"
+    r"|Failed to ensure lease exists, will retry"
 )
 """What healthy machines log as an error: NVIDIA/open-gpu-kernel-modules#421, the driver container on machines without
-NVSwitches, kubernetes-sigs/dra-driver-nvidia-gpu#1423."""
+NVSwitches, kubernetes-sigs/dra-driver-nvidia-gpu#1423. Controllers and kubelets try again what another write or a slow
+API server has refused once (dell/csm#1670, and Kubernetes' API conventions, "Concurrency Control and Consistency")."""
 _FATAL = re.compile(r"fatal|panic|(?:^|[\s|\]])F\d{4} ", re.IGNORECASE)
 
 _GENERAL = ("kernel", "kubelet", "containerd", "crio", "nfd", "helm", "kubevirt", "kata")

@@ -106,8 +106,8 @@ RULES = (
         cause="vfio-pci cannot take the GPU, because the kernel made no IOMMU group for it, or because the module is "
         "not loaded. Most often the IOMMU is off in the firmware (VT-d, AMD-Vi) or in the kernel.",
         remedy="Run ls /sys/kernel/iommu_groups on the host. If it is empty, turn the IOMMU on in the firmware, set "
-        "host_prep_kernel_args: [intel_iommu=on, iommu=pt] (on AMD, only iommu=pt), and run playbooks/site.yml, which "
-        "drains and reboots the node. If it is not, load the module vfio-pci.",
+        "host_prep_iommu: passthrough, and run playbooks/site.yml, which drains and reboots the node. If it is not, "
+        "load the module vfio-pci.",
         sources=("https://docs.kernel.org/driver-api/vfio.html", f"{_PLUGIN}tree/d26f2374"),
         patterns=_NO_IOMMU,
         certainty="likely",

@@ -70,6 +70,9 @@ def test_it_is_silent_where_a_rule_has_found_a_failure() -> None:
         '{"level":"info","controller":"clusterpolicy-controller","msg":"not found, creating"}',
         "[INFO] nv-fabricmanager: not supported on this machine",
         "nvidia-device-plugin: done with 0 errors, nothing failed",
+        '{"level":"error","msg":"Reconciler error","controller":"clusterpolicy-controller","error":"Operation cannot be '
+        'fulfilled: the object has been modified; please apply your changes to the latest version and try again"}',
+        'E1128 08:00:00.123456  1234 controller.go:145] "Failed to ensure lease exists, will retry" err="gpu-1"',
         "the fan is loud",
     ],
 )
