@@ -66,11 +66,13 @@ _KNOWN = re.compile(
     r"objClInitPcieChipset: \*\*\* Chipset Setup Function Error"
     r"|cannot access '/proc/driver/nvidia-nvswitch"
     r"|device health reporting is not supported by this driver"
+    r"|module verification failed: signature and/or required key missing"
     r"|the object has been modified; please apply your changes to the latest version"
     r"|Failed to ensure lease exists, will retry"
 )
 """What healthy machines log as an error: NVIDIA/open-gpu-kernel-modules#421, the driver container on machines without
-NVSwitches, kubernetes-sigs/dra-driver-nvidia-gpu#1423. Controllers and kubelets try again what another write or a slow
+NVSwitches, kubernetes-sigs/dra-driver-nvidia-gpu#1423. A kernel that takes modules without a signature says so
+for each. Controllers and kubelets try again what another write or a slow
 API server has refused once (dell/csm#1670, and Kubernetes' API conventions, "Concurrency Control and Consistency")."""
 _FATAL = re.compile(r"fatal|panic|(?:^|[\s|\]])F\d{4} ", re.IGNORECASE)
 
@@ -109,8 +111,14 @@ def _is_of_gpus(hit: Hit) -> bool:
 
 
 def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
-    """Yield the errors of known components. In a text, those without a word about GPUs count if there is no other."""
-    left = [hit for hit in _left(view, sightings) if component_of(hit)]
+    """Yield the errors of known components. In a text, those without a word about GPUs count if there is no other.
+
+    The kernel marks no line as an error, and healthy hosts have many that read like one. Those of a live host do not
+    count: rules know what it says of GPUs.
+    """
+    is_live = bool(view.evidence.stack or view.evidence.hosts)
+    passed_over = {"", "kernel"} if is_live else {""}
+    left = [hit for hit in _left(view, sightings) if component_of(hit) not in passed_over]
     of_gpus = [hit for hit in left if _is_of_gpus(hit)]
     for hit in of_gpus or ([] if view.evidence.stack or sightings else left):
         yield matches.sighting(hit, "possible", **whose_line.BY_KEY[component_of(hit)].values)

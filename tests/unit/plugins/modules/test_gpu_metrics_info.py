@@ -82,6 +82,7 @@ def test_the_exporters_tell_what_the_gpus_do(api: FakeApi, answers: dict[str, st
         "mig_instance": None,
         "model": MODEL,
         "pods": [{"namespace": "default", "pod": "train", "container": "main"}],
+        "jobs": [],
         "utilisation": 0.5,
         "utilisation_from": "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
         "memory_used_mib": 512,

@@ -73,11 +73,18 @@ def test_it_is_silent_where_a_rule_has_found_a_failure() -> None:
         '{"level":"error","msg":"Reconciler error","controller":"clusterpolicy-controller","error":"Operation cannot be '
         'fulfilled: the object has been modified; please apply your changes to the latest version and try again"}',
         'E1128 08:00:00.123456  1234 controller.go:145] "Failed to ensure lease exists, will retry" err="gpu-1"',
+        "kernel: nvidia: module verification failed: signature and/or required key missing - tainting kernel",
         "the fan is loud",
     ],
 )
 def test_harmless_lines(text: str) -> None:
     assert not diagnosed.found(RULES, text)
+
+
+def test_what_the_kernel_of_a_live_host_says_is_left_to_rules() -> None:
+    line = TextLine("kernel: nvidia 0000:17:00.0: cannot find the moon", "kernel", "kernel log", NODE)
+    assert [*diagnosed.found(RULES, line)] == ["UnexplainedError"]
+    assert not diagnosed.found(RULES, line, stack=diagnosed.stack(diagnosed.row()))
 
 
 def test_errors_without_gpus_do_not_count_on_a_cluster() -> None:
