@@ -132,6 +132,8 @@ def test_a_real_prometheus_names_the_node_that_lost_a_gpu(lab: Lab, ansible: Pla
             assert "gpu-0001" in alert["annotations"]["summary"] and "#gpulost" in alert["annotations"]["runbook_url"]
     except UnavailableError as reason:
         pytest.skip(str(reason))
+    finally:
+        faults.clear(lab)
 
 
 @pytest.mark.wide
