@@ -10,7 +10,6 @@ Debian's build knows no service discovery of Kubernetes. So the targets are thos
 from __future__ import annotations
 
 import json
-import time
 import typing as t
 from pathlib import Path
 
@@ -24,7 +23,6 @@ Json = dict[str, t.Any]
 
 NAME = "prometheus"
 _SCRAPED = "5s"
-_START_S = 60
 
 
 def dcgm_ports(lab: Lab) -> dict[str, int]:
@@ -63,12 +61,11 @@ def serve(lab: Lab, rules: Path) -> tuple[str, int]:
     ]
     server = Component(NAME, command, folder / "log", folder)
     lab.add_component(server)
-    deadline = time.monotonic() + _START_S
-    while not prometheus.is_ready(f"http://{address}"):
-        if not server.alive or time.monotonic() > deadline:
-            lab.remove_component(NAME)
-            raise LabError(f"Prometheus did not start: {server.log_end()}")
-        time.sleep(0.05)
+    try:
+        prometheus.until_ready(server, f"http://{address}")
+    except LabError:
+        lab.remove_component(NAME)
+        raise
     return f"http://{address}", len(found)
 
 

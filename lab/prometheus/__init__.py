@@ -67,18 +67,22 @@ def serving(name: str, command: t.Sequence[str], folder: Path) -> t.Iterator[str
     server.start()
     try:
         url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + _START_S
-        while not is_ready(url):
-            if not server.alive or time.monotonic() > deadline:
-                raise LabError(f"{name} did not start: {server.log_end()}")
-            time.sleep(0.05)
+        until_ready(server, url)
         yield url
     finally:
         server.kill()
 
 
-def is_ready(url: str) -> bool:
-    """Return whether a server of Prometheus's family answers queries."""
+def until_ready(server: Component, url: str) -> None:
+    """Wait until a server of Prometheus's family answers queries. Raise LabError with the end of its log if not."""
+    deadline = time.monotonic() + _START_S
+    while not _is_ready(url):
+        if not server.alive or time.monotonic() > deadline:
+            raise LabError(f"{server.name.capitalize()} did not start: {server.log_end()}")
+        time.sleep(0.05)
+
+
+def _is_ready(url: str) -> bool:
     try:
         return urllib3.request("GET", f"{url}/-/ready", timeout=2, retries=False).status == 200
     except urllib3.exceptions.HTTPError:

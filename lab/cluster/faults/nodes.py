@@ -18,8 +18,7 @@ from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
-_CORDONS, _EXPORTER_GPUS, _UNHEALTHY = f"{NOTE}cordons", f"{NOTE}exporter-gpus", f"{NOTE}unhealthy"
-_XID, _DRIVER_SILENT = f"{NOTE}xid", f"{NOTE}driver-silent"
+_CORDONS = f"{NOTE}cordons"
 _ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent")
 """Notes that are a fault by themselves."""
 _NODES = "/api/v1/nodes"
@@ -113,28 +112,28 @@ def _mark_pods(api: Api, name: str, value: str | None) -> None:
 
 def exporter(lab: Lab, name: str, gpus: int) -> None:
     """Let the exporter of a node serve the metrics of so many GPUs only. Its pod stays ready."""
-    _annotate(lab, name, _EXPORTER_GPUS, str(gpus))
+    _annotate(lab, name, "exporter-gpus", str(gpus))
 
 
 def xid(lab: Lab, name: str, code: int) -> None:
     """Let the exporter of a node report an Xid error of its first GPU."""
-    _annotate(lab, name, _XID, str(code))
+    _annotate(lab, name, "xid", str(code))
 
 
 def silent_driver(lab: Lab, name: str) -> None:
     """Let the driver of a node answer no more, as its node status exporter reports it."""
-    _annotate(lab, name, _DRIVER_SILENT, "true")
+    _annotate(lab, name, "driver-silent", "true")
 
 
 def unhealthy(lab: Lab, name: str, devices: int) -> None:
     """Let the device plugin of a node report so many devices as unhealthy."""
-    _annotate(lab, name, _UNHEALTHY, str(devices))
+    _annotate(lab, name, "unhealthy", str(devices))
 
 
-def _annotate(lab: Lab, name: str, key: str, value: str) -> None:
+def _annotate(lab: Lab, name: str, written: str, value: str) -> None:
     api = api_of(lab)
     _node(api, name)
-    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {key: value}}})
+    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}{written}": value}}})
 
 
 def cordon(lab: Lab, name: str, by: str = "person") -> None:

@@ -87,14 +87,16 @@ def _desired(item: Json) -> int:
 
 def _mounted(item: Json) -> set[str]:
     """Return the ConfigMaps that the exporter's pods mount."""
-    volumes: list[Json] = item["spec"]["template"]["spec"].get("volumes") or []
-    return {str(volume["configMap"].get("name")) for volume in volumes if "configMap" in volume}
+    return {str(volume["configMap"].get("name")) for volume in _volumes(item) if "configMap" in volume}
 
 
 def _folders(item: Json) -> set[str]:
     """Return the folders of the node that the exporter's pods mount."""
-    volumes: list[Json] = item["spec"]["template"]["spec"].get("volumes") or []
-    return {str(volume["hostPath"].get("path")) for volume in volumes if "hostPath" in volume}
+    return {str(volume["hostPath"].get("path")) for volume in _volumes(item) if "hostPath" in volume}
+
+
+def _volumes(item: Json) -> list[Json]:
+    return item["spec"]["template"]["spec"].get("volumes") or []
 
 
 def _how_far(item: Json) -> str:

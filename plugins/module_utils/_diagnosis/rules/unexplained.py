@@ -106,8 +106,8 @@ def _left(view: View, sightings: t.Sequence[RuleSighting]) -> list[Hit]:
     return sorted(found.values(), key=lambda hit: not _FATAL.search(hit.line.text))
 
 
-def _is_of_gpus(hit: Hit) -> bool:
-    return component_of(hit) not in ("", *_GENERAL) or bool(_OF_GPUS.search(hit.line.text))
+def _is_of_gpus(hit: Hit, component: str) -> bool:
+    return component not in _GENERAL or bool(_OF_GPUS.search(hit.line.text))
 
 
 def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
@@ -118,10 +118,10 @@ def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sight
     """
     is_live = bool(view.evidence.stack or view.evidence.hosts)
     passed_over = {"", "kernel"} if is_live else {""}
-    left = [hit for hit in _left(view, sightings) if component_of(hit) not in passed_over]
-    of_gpus = [hit for hit in left if _is_of_gpus(hit)]
-    for hit in of_gpus or ([] if view.evidence.stack or sightings else left):
-        yield matches.sighting(hit, "possible", **whose_line.BY_KEY[component_of(hit)].values)
+    left = [(hit, key) for hit in _left(view, sightings) if (key := component_of(hit)) not in passed_over]
+    of_gpus = [each for each in left if _is_of_gpus(*each)]
+    for hit, key in of_gpus or ([] if view.evidence.stack or sightings else left):
+        yield matches.sighting(hit, "possible", **whose_line.BY_KEY[key].values)
 
 
 def _strangers(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
