@@ -25,7 +25,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
     nodes,
     objects,
     operands,
-    pods,
     upgrades,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
@@ -343,7 +342,7 @@ def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: 
     what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
     remedy = "See the log of the device plugin's pod on the node."
     if not has_plugin:
-        what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
+        what += f", and no ResourceSlice of {names.DRA_DRIVER} offers their GPUs"
         remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
     return NodeFinding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
 

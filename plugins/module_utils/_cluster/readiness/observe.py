@@ -26,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Observation
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.following import Follower
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
@@ -251,7 +251,7 @@ def _claimable_nodes(cluster: Cluster) -> t.Iterator[str]:
     """Yield the nodes whose GPUs a driver for Dynamic Resource Allocation offers, in the newest API that is served."""
     for version in names.DRA_VERSIONS:
         path = namespaced(f"resource.k8s.io/{version}", None, "resourceslices")
-        listed = cluster.list_readable(path, fieldSelector=f"spec.driver={pods.DRA_DRIVER}")
+        listed = cluster.list_readable(path, fieldSelector=f"spec.driver={names.DRA_DRIVER}")
         if listed.is_served and not listed.refusal:
             yield from (str(item["spec"]["nodeName"]) for item in listed.items if item["spec"].get("nodeName"))
             return

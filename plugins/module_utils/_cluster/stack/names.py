@@ -20,8 +20,14 @@ CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 GPUCLUSTER_API = "nvidia.com/v1alpha1"
 GPUCLUSTERS = "gpuclusters"
 NVIDIADRIVERS = "nvidiadrivers"
+
+# Dynamic Resource Allocation
+
+DRA_GROUP = "resource.k8s.io"
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""The versions of resource.k8s.io, newest first: Kubernetes 1.32 serves only v1beta1."""
+"""The versions of resource.k8s.io, newest first. Kubernetes 1.32 serves v1beta1 only, and v1 came with 1.34."""
+DRA_DRIVER = "gpu.nvidia.com"
+"""NVIDIA's driver for GPUs and MIG devices, and the DeviceClass of its whole GPUs."""
 
 # Labels of nodes, set by the operator or by a user
 
