@@ -92,6 +92,15 @@ class ClaimReader:
         self._cluster = cluster
         self._known: dict[ClaimName, AllocatedClaim | None] = {}
 
+    def all(self) -> list[AllocatedClaim]:
+        """Return the claims that have devices, as they were read for the last pod that has any, or now."""
+        if not self._known:
+            self._known = self._read()
+        return [claim for claim in self._known.values() if claim]
+
+    def _read(self) -> dict[ClaimName, AllocatedClaim | None]:
+        return {(claim.namespace, claim.name): claim for claim in read_claims(self._cluster)}
+
     def holds_gpu(self, pod: Json) -> bool:
         """Return whether one of the pod's claims has a GPU allocated. Admin access does not count."""
         return bool(self.gpus_of(pod))
@@ -101,8 +110,7 @@ class ClaimReader:
         claims = sorted(claims_of(pod))
         if any(claim not in self._known for claim in claims):
             # The newest answer counts. A claim that is gone is empty, and is not looked for again.
-            read = {(claim.namespace, claim.name): claim for claim in read_claims(self._cluster)}
-            self._known = {**dict.fromkeys(claims), **read}
+            self._known = {**dict.fromkeys(claims), **self._read()}
         found = {claim: self._known.get(claim) for claim in claims}
         return {name: claim.gpus for name, claim in found.items() if claim and claim.gpus}
 

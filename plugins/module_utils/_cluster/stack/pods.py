@@ -87,9 +87,9 @@ class GpuPod:
     """Whether it has an emptyDir volume, so that a drain refuses to delete it."""
 
 
-def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
+def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | None = None) -> list[GpuPod]:
     """Return the scheduled, unfinished pods that hold GPUs, except operands."""
-    claims = ClaimReader(cluster)
+    claims = claims or ClaimReader(cluster)
     counted: set[ClaimName] = set()
     found = []
     for pod in candidates(cluster, operator_namespace):
