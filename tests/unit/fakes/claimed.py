@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.opera
 from tests.unit.fakes.stack import LONG_AGO, Json, Stack, daemonset, node, operator
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 
 GPUCLUSTER: Json = {

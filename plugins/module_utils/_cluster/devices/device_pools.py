@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 KEEPS_AWAY = ("NoSchedule", "NoExecute")
 """Effects of a device's taint that keep the scheduler from allocating it. ``None`` only informs."""
 
-MIB = 1024 * 1024
+_MIB = 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _device(name: DeviceName, device: Json) -> Device:
         product=attributes.get("productName"),
         profile=attributes.get("profile"),
         parent_uuid=attributes.get("parentUUID"),
-        memory_mib=None if memory is None else memory // MIB,
+        memory_mib=None if memory is None else memory // _MIB,
         taints=tuple(taint_of(taint) for taint in fields.get("taints") or []),
     )
 

@@ -37,14 +37,14 @@ class Offered:
         return pool is not None and not pool.missing and any(not device.is_kept_away for device in pool.devices)
 
 
-NOTHING = Offered()
+NO_DEVICES = Offered()
 
 
 def read(cluster: Cluster) -> Offered:
     """Return the devices that NVIDIA's driver offers now. A cluster that does not serve the API offers none."""
     version = device_claims.served_version(cluster, "resourceslices")
     if version is None:
-        return NOTHING
+        return NO_DEVICES
     path = namespaced(f"{names.DRA_GROUP}/{version}", None, "resourceslices")
     try:
         parts, dummy = cluster.large_list(path, device_pools.part_of, fieldSelector=f"spec.driver={names.DRA_DRIVER}")

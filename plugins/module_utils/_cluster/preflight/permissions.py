@@ -39,6 +39,7 @@ _VERDICT = (
     Permission("", "pods", "get list", in_namespace=True),
     Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
     Permission("nvidia.com", "nvidiadrivers", "list", is_optional=True),
+    Permission("resource.k8s.io", "resourceslices devicetaintrules", "list", is_optional=True),
     Permission("", "events", "list", in_namespace=True, is_optional=True),
     Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
     Permission("apps", "controllerrevisions", "list", in_namespace=True, is_optional=True),
@@ -50,7 +51,6 @@ _VERDICT = (
 _GPU_PODS = (
     Permission("", "pods", "list"),
     Permission("resource.k8s.io", "resourceclaims", "list", is_optional=True),
-    Permission("resource.k8s.io", "resourceslices", "list", is_optional=True),
 )
 """What finding the pods that use GPUs reads."""
 

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_rows
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import DevicePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
@@ -48,12 +49,13 @@ def result_of(
     allocated = gpus_held(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
+    pools = observation.offered.by_node
     rows = [
         {
             **row_of(node, allocated, waiting_for),
-            "slices": [*_slices(node, None if counted is None else allocated), *_claimed(observation, node, held)],
+            "slices": _slices(node, None if counted is None else allocated, pools.get(objects.name_of(node)), held),
             "claimable": observation.offered.can_claim(objects.name_of(node)),
-            "devices": device_rows.rows(observation.offered.by_node.get(objects.name_of(node)), held),
+            "devices": device_rows.rows(pools.get(objects.name_of(node)), held),
             "left_out": left_out.get(objects.name_of(node)),
         }
         for node in gpu_nodes
@@ -123,18 +125,20 @@ def row_of(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[s
     }
 
 
-def _slices(node: Json, allocated: t.Mapping[str, Json] | None) -> list[Json]:
-    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted."""
-    return [
-        {**dataclasses.asdict(offer), "allocated": None if allocated is None else _held(node, offer, allocated)}
-        for offer in nodes.gpu_offers(node)
+def _slices(
+    node: Json, allocated: t.Mapping[str, Json] | None, pool: DevicePool | None, held: device_rows.Holders | None
+) -> list[Json]:
+    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted.
+
+    Labels that GPU Feature Discovery has left behind say nothing about a node whose GPUs are claimed.
+    """
+    is_claimed = pool is not None and not nodes.gpu_quantities(node, "capacity")
+    counted = [
+        (offer, None if allocated is None else _held(node, offer, allocated))
+        for offer in ([] if is_claimed else nodes.gpu_offers(node))
     ]
-
-
-def _claimed(observation: Observation, node: Json, held: device_rows.Holders | None) -> list[Json]:
-    """Return what a node has for claims of each kind of device, in the same form."""
-    pool = observation.offered.by_node.get(objects.name_of(node))
-    return [{**dataclasses.asdict(offer), "allocated": number} for offer, number in device_rows.offers(pool, held)]
+    every = [*counted, *device_rows.offers(pool, held)]
+    return [{**dataclasses.asdict(offer), "allocated": number} for offer, number in every]
 
 
 def _held(node: Json, offer: nodes.Offer, allocated: t.Mapping[str, Json]) -> int:

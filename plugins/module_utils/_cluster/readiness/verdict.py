@@ -131,7 +131,7 @@ class Refusal:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """The ClusterPolicy's generation, and the hash of each DaemonSet that the operator has written."""
+    """The generation of what describes the stack, and the hash of each DaemonSet that the operator has written."""
 
     generation: int
     hashes: t.Mapping[str, str]
@@ -180,7 +180,7 @@ class Observation:
     nvidiadrivers: list[Json] = dataclasses.field(default_factory=list)
     unreadable: tuple[str, ...] = ()
     upgrade_failures: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    offered: Offered = device_reader.NOTHING
+    offered: Offered = device_reader.NO_DEVICES
 
     @property
     def policy(self) -> Json | None:
@@ -196,6 +196,11 @@ class Observation:
     def subject(self) -> Json | None:
         """The custom resource that describes the stack: the ClusterPolicy or the GPUCluster."""
         return self.policy or self.gpucluster
+
+    @property
+    def kind(self) -> str:
+        """The kind of what describes the stack."""
+        return "ClusterPolicy" if self.gpucluster is None else "GPUCluster"
 
     @property
     def spec(self) -> Json:

@@ -19,6 +19,9 @@ CLUSTERPOLICIES = "clusterpolicies"
 CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 GPUCLUSTER_API = "nvidia.com/v1alpha1"
 GPUCLUSTERS = "gpuclusters"
+GPUCLUSTER_CRD = "gpuclusters.nvidia.com"
+GPUCLUSTER = "gpu-cluster"
+"""The only name that the CRD lets a GPUCluster have."""
 NVIDIADRIVERS = "nvidiadrivers"
 
 # Dynamic Resource Allocation

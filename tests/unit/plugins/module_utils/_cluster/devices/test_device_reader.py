@@ -16,8 +16,8 @@ RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 
 
 def test_a_cluster_without_the_api_offers_nothing(api: FakeApi) -> None:
-    assert device_reader.read(Cluster(api.connection)) == device_reader.NOTHING
-    assert not device_reader.NOTHING.can_claim("gpu-0000")
+    assert device_reader.read(Cluster(api.connection)) == device_reader.NO_DEVICES
+    assert not device_reader.NO_DEVICES.can_claim("gpu-0000")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
@@ -28,7 +28,7 @@ def test_the_newest_served_version_is_read(api: FakeApi, version: str) -> None:
 
 def test_rules_are_read_only_if_there_are_devices(api: FakeApi) -> None:
     api.lists |= {SLICES: [], RULES: []}
-    assert device_reader.read(Cluster(api.connection)) == device_reader.NOTHING
+    assert device_reader.read(Cluster(api.connection)) == device_reader.NO_DEVICES
     assert ("GET", RULES) not in [entry[:2] for entry in api.log]
     api.lists[SLICES] = [slice_of(0)]
     selected = {"deviceSelector": {}, "taint": {"key": "k", "effect": "NoExecute"}}

@@ -200,7 +200,7 @@ def test_what_was_said_about_an_upgrade_before_explains_nothing(
 
 
 def test_what_can_be_claimed(api: FakeApi) -> None:
-    assert look(api).offered == device_reader.NOTHING
+    assert look(api).offered == device_reader.NO_DEVICES
     api.lists[SLICES] = [slice_of(0)]
     seen = look(api).offered
     assert [seen.can_claim(name) for name in ("gpu-0000", "gpu-0001")] == [True, False]
