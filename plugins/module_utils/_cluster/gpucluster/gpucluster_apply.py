@@ -32,7 +32,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Warn = t.Callable[[str], None]
-_PATH = f"{observe.GPUCLUSTERS_PATH}/{names.GPUCLUSTER}"
+GPUCLUSTER_PATH = f"{observe.GPUCLUSTERS_PATH}/{names.GPUCLUSTER}"
 
 
 def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
@@ -105,7 +105,7 @@ def _predicted(cluster: Cluster, request: GpuClusterRequest, manifest: Json, is_
 
 def _apply(cluster: Cluster, request: GpuClusterRequest, manifest: Json, dry_run: bool = False) -> Json:
     try:
-        return cluster.apply(_PATH, manifest, force=request.forces, dry_run=dry_run)
+        return cluster.apply(GPUCLUSTER_PATH, manifest, force=request.forces, dry_run=dry_run)
     except GpuOpsError as e:
         raise prediction.explained(cluster, e, "GPUCluster", names.GPUCLUSTER_CRD) from e
 
@@ -120,15 +120,15 @@ def _verdict(cluster: Cluster, request: GpuClusterRequest, before: Marks | None)
 
 def _remove(cluster: Cluster, request: GpuClusterRequest) -> Json:
     """Delete the GPUCluster, only with permission if pods use GPUs, and wait until its operands are gone."""
-    existing = cluster.get(_PATH)
+    existing = cluster.get(GPUCLUSTER_PATH)
     change = changes.between(existing, None, FIELD_MANAGER)
     if existing is None:
         return {"changed": False, "gpucluster": {}, "diff": change.diff}
     gpucluster_refusals.refuse_orphans(cluster, existing, None)
     running = permission.running_gpu_pods(cluster, request.namespace)
     permission.permit_removal(running, request.allows_disruption)
-    cluster.delete(_PATH, uid=existing["metadata"].get("uid"))
+    cluster.delete(GPUCLUSTER_PATH, uid=existing["metadata"].get("uid"))
     if request.waits and not cluster.check_mode:
-        removal.wait_until_gone(cluster, existing, _PATH, request.namespace, request.timeout_s)
+        removal.wait_until_gone(cluster, existing, GPUCLUSTER_PATH, request.namespace, request.timeout_s)
     gpu_pods = None if running is None else len(running)
     return {"changed": True, "gpucluster": {}, "gpu_pods": gpu_pods, "diff": change.diff}
