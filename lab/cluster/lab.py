@@ -221,7 +221,7 @@ class Lab:
 
     def _populate(self, site: controlplane.Site, fleet: Fleet, options: Options) -> None:
         """Create the nodes and start the agents that simulate the programs on them."""
-        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience", "map_delay")
+        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience", "map_delay", "wipe_delay")
         timing = {name: getattr(options, name) for name in names}
         given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
         given += [f"--agent={name}={command}" for name, command in options.agents.items()]

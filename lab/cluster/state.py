@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lab.cluster.nodes.agents.dra.kubelet import WIPE_S
 from lab.cluster.nodes.agents.mounts import MAP_DELAY_S
 from lab.cluster.nodes.agents.real import APPS
 from lab.errors import LabError
@@ -49,6 +50,8 @@ class Options:
     """Seconds of a node's reboot, which a MIG manager may start."""
     map_delay: float = MAP_DELAY_S
     """Seconds until a pod that runs shows an edited ConfigMap: a kubelet's sync period."""
+    wipe_delay: float = WIPE_S
+    """Seconds until a kubelet removes the ResourceSlices of a DRA driver that is away."""
     agents: t.Mapping[str, str] = field(default_factory=dict)
     """Command lines of a vendor's programs, by the name of the agent that each replaces."""
     operator_command: str | None = None
