@@ -207,7 +207,7 @@ class Lab:
         (self.folder / "logs").mkdir()
         authority = self.authority
         authority.create()
-        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size)
+        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size, *options.served)
         admin = authority.client("admin", ["system:masters"])
         kubeconfig = pki.kubeconfig(
             self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin
@@ -260,7 +260,8 @@ class Lab:
         """The paths, ports and certificates of this lab, for the command line of another component."""
         state = self.state
         tools = {name: Path(path) for name, path in state.tools.items()}
-        return controlplane.Site(self.folder, tools, state.ports, self.authority, state.options.nodes or 0)
+        chosen = state.options
+        return controlplane.Site(self.folder, tools, state.ports, self.authority, chosen.nodes or 0, *chosen.served)
 
     def add_component(self, component: Component) -> None:
         """Start another component, in place of one with the same name."""

@@ -60,8 +60,17 @@ class Options:
     """The chart that playbooks install: a folder, archive or reference. The default is the stand-in's chart."""
     port: int | None = None
     """The port of the API server; a free port by default."""
+    feature_gates: str = ""
+    """Kubernetes' feature gates, for every component: `DRAResourcePoolStatus=true,...`."""
+    runtime_config: str = ""
+    """The APIs that the API server serves besides its own choice, or not: `resource.k8s.io/v1beta1=true,...`."""
     audit: bool = False
     """Whether the API server logs who asked for what, and what it refused."""
+
+    @property
+    def served(self) -> tuple[str, str]:
+        """The feature gates and the APIs of the control plane, where they differ from Kubernetes' own."""
+        return self.feature_gates, self.runtime_config
 
     def __post_init__(self) -> None:
         unknown = self.agents.keys() - APPS

@@ -50,6 +50,9 @@ def of(container: Json) -> frozenset[str]:
     text = next((item.get("value", "") for item in container.get("env") or [] if item["name"] == "FEATURE_GATES"), "")
     try:
         given = dict(_pair(part) for part in text.split(",") if part.strip())
+        unknown = [name for name in given if name not in (*ALPHA, *BETA, *_LOGGING)]
+        if unknown:
+            raise GateError(f"unrecognized feature gate: {unknown[0]}")
     except GateError as error:
         raise GateError(
             f'could not parse "{text}" from environment variable "FEATURE_GATES" '
@@ -70,8 +73,6 @@ def _pair(part: str) -> tuple[str, bool]:
     if value not in (*_TRUE, *_FALSE):
         wrong = f'strconv.ParseBool: parsing "{value}": invalid syntax'
         raise GateError(f"invalid value of {name}={value}, err: {wrong}")
-    if name not in (*ALPHA, *BETA, *_LOGGING):
-        raise GateError(f"unrecognized feature gate: {name}")
     return name, value in _TRUE
 
 

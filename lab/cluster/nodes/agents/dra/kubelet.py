@@ -23,14 +23,21 @@ from lab.cluster.nodes.agents.dra.devices import Slice
 from lab.cluster.nodes.agents.dra.slices import GROUP, SliceWriter, served_version
 from lab.cluster.nodes.agents.drivers.manager import loaded_version
 from lab.cluster.nodes.agents.facts import note
-from lab.cluster.nodes.agents.pods import crash, is_ready, labels_of, path, release, statuses, with_app
-from lab.cluster.nodes.fleet import NOTE
+from lab.cluster.nodes.agents.pods import (
+    PREPARED,
+    crash,
+    is_ready,
+    labels_of,
+    path,
+    prepared,
+    release,
+    statuses,
+    with_app,
+)
 
 PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 GPU, DOMAIN = "gpu.nvidia.com", "compute-domain.nvidia.com"
 CONTAINERS = {GPU: "gpus", DOMAIN: "compute-domains"}
-PREPARED = f"{NOTE}prepared"
-"""The annotation of a pod whose claims are prepared: the drivers that have done it. The stages of pods wait for it."""
 WIPE_S = 30.0
 """How long a kubelet keeps the slices of a driver that is away."""
 RETRY_S = 2.0
@@ -170,13 +177,13 @@ class Claims:
     # ---- the claims of a pod ----------------------------------------------------------------------------------------
 
     def _serve(self, state: _Node, node: Json, pod: Json) -> None:
-        prepared = (pod["metadata"].get("annotations") or {}).get(PREPARED)
+        done = prepared(pod)
         has_ended = bool(pod["metadata"].get("deletionTimestamp")) or _phase(pod) in ("Succeeded", "Failed")
-        if prepared is not None and has_ended:
-            if all(entry.split("/")[0] in state.drivers for entry in prepared.split(",") if entry):
-                self._leave(node, prepared)
+        if done is not None and has_ended:
+            if all(entry.split("/")[0] in state.drivers for entry in done):
+                self._leave(node, done)
                 self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: None}}})
-        elif prepared is None and not has_ended and _phase(pod) == "Pending":
+        elif done is None and not has_ended and _phase(pod) == "Pending":
             self._prepare(state, node, pod)
 
     def _prepare(self, state: _Node, node: Json, pod: Json) -> None:
@@ -234,10 +241,9 @@ class Claims:
             words = f"error preparing devices for claim {_named(claim)}: prepare devices failed: {error}"
             raise PrepareError(_failed(claim, words)) from None
 
-    def _leave(self, node: Json, prepared: str) -> None:
+    def _leave(self, node: Json, drivers: list[str]) -> None:
         """Take the node's label away when the channel of a domain is taken back: the domain's daemon leaves too."""
-        domains_left = {entry.partition("/")[2] for entry in prepared.split(",")}
-        if labels_of(node).get(domains.LABEL) in domains_left:
+        if labels_of(node).get(domains.LABEL) in {entry.partition("/")[2] for entry in drivers}:
             self._label(node["metadata"]["name"], {domains.LABEL: None})
 
     def _prepare_domain(self, node: Json, claim: Json) -> list[str]:
@@ -298,7 +304,7 @@ class PrepareError(Exception):
 
 def awaits_claims(pod: Json) -> bool:
     """Return whether a pod has claims that are not prepared."""
-    return bool(pod["spec"].get("resourceClaims")) and PREPARED not in (pod["metadata"].get("annotations") or {})
+    return bool(pod["spec"].get("resourceClaims")) and prepared(pod) is None
 
 
 def refuse(api: Api, logs: Path, pod: Json, container: str, words: str) -> None:
