@@ -77,7 +77,8 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], helm: Helm | None =
         ReleaseScope(options["release_name"], options["release_namespace"]),
     )
     guards.refuse_others(cluster, guards.operators(cluster), scope)
-    guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
+    if not (cluster.check_mode and options["assume_removed"]):
+        guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
     told = _check_gpucluster(cluster, options) if options["gpucluster"] else []
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
