@@ -184,7 +184,7 @@ class _Api:
 
 def test_the_generation_rises_only_if_a_change_takes_more_than_one_request() -> None:
     api = _Api()
-    writer = SliceWriter(t.cast("t.Any", api), "v1")
+    writer = SliceWriter(t.cast("t.Any", api))
 
     def publish(wanted: list[Json], fault: str = "") -> list[tuple[int, int]]:
         writer.publish(node(), "gpu.nvidia.com", list(api.items.values()), wanted, fault)
@@ -204,15 +204,6 @@ def test_the_generation_rises_only_if_a_change_takes_more_than_one_request() -> 
     assert publish([one]) == [(4, 1)]
     writer.remove(list(api.items.values()))
     assert not api.items
-
-
-def test_devices_in_the_form_of_an_older_api() -> None:
-    api = _Api()
-    SliceWriter(t.cast("t.Any", api), "v1beta1").publish(
-        node(), "d", [], [{"devices": [{"name": "a", "attributes": {}}]}]
-    )
-    [item] = api.items.values()
-    assert item["spec"]["devices"] == [{"name": "a", "basic": {"attributes": {}}}]
 
 
 def test_a_node_offers_a_channel_and_a_daemon() -> None:

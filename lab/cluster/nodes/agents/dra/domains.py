@@ -195,7 +195,7 @@ def daemonset(name: str, uid: str, image: str) -> Json:
 
 
 def _templates(namespace: str) -> str:
-    return f"{GROUP}/v1/namespaces/{namespace}/resourceclaimtemplates"
+    return f"{GROUP}/namespaces/{namespace}/resourceclaimtemplates"
 
 
 def _path(domain: Json) -> str:

@@ -88,27 +88,21 @@ def test_the_controller_is_the_vendors() -> None:
 
 
 def test_classes_templates_and_accounts_are_the_vendors() -> None:
-    classes = named(claims.device_classes(site(), "v1"))
+    classes = named(claims.device_classes(site()))
     expressions = {name: item["spec"]["selectors"][0]["cel"]["expression"] for name, item in classes.items()}
     assert expressions == RECORDED["classes"]
-    made = named(claims.templates(site(), "v1"))
+    made = named(claims.templates(site()))
     requests = {name: item["spec"]["spec"]["devices"]["requests"] for name, item in made.items()}
     assert requests == RECORDED["templates"]
     # The recording of the accounts was made before DCGM was wanted.
     assert sorted(named(claims.accounts(site(dcgm={"enabled": False})))) == RECORDED["accounts"]
 
 
-def test_an_older_api_has_flat_requests() -> None:
-    [template, *_] = claims.templates(site(), "v1beta1")
-    [request] = template["spec"]["spec"]["devices"]["requests"]
-    assert request["deviceClassName"] == "gpu.nvidia.com" and "exactly" not in request
-
-
 def test_without_compute_domains() -> None:
     small = site(draDriver={**SPEC["draDriver"], "computeDomains": {"enabled": False}}, dcgm=None, dcgmExporter=None)
     plugin = named(claims.daemonsets(small))[claims.PLUGIN]["spec"]["template"]["spec"]
     assert [item["name"] for item in plugin["containers"]] == ["gpus"]
-    assert sorted(named(claims.device_classes(small, "v1"))) == [
+    assert sorted(named(claims.device_classes(small))) == [
         "gpu.nvidia.com",
         "mig.nvidia.com",
         "vfio.gpu.nvidia.com",
