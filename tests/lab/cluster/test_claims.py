@@ -199,7 +199,7 @@ def test_gates_decide_about_health_and_may_crash_the_driver(claims: Claims) -> N
     sees(lambda: taints("gpu-0001") == {"gpu.nvidia.com/gpu-lost="}, 20)
     claims.set_gates(DynamicMIG=True)
     sees(lambda: "DynamicMIG is currently mutually exclusive" in claims.said(), 20)
-    assert not claims.is_ready()
+    sees(lambda: not claims.is_ready(), 20)
 
 
 def test_a_driver_is_not_replaced_under_a_claim(claims: Claims) -> None:
@@ -234,8 +234,9 @@ def test_a_compute_domain_comes_and_goes(claims: Claims) -> None:
         "apiVersion": "resource.nvidia.com/v1beta1",
         "kind": "ComputeDomain",
         "metadata": {"name": "cd", "namespace": "default"},
-        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "channel"}}},
+        "spec": {"numNodes": 1, "channel": {"resourceClaimTemplate": {"name": "channel"}}},
     }
+    refused = {**domain, "metadata": {"name": "any", "namespace": "default"}, "spec": {**domain["spec"], "numNodes": 0}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -246,7 +247,7 @@ def test_a_compute_domain_comes_and_goes(claims: Claims) -> None:
             "tolerations": [{"operator": "Exists"}],
         },
     }
-    for item in (domain, pod):
+    for item in (refused, domain, pod):
         claims.lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
     sees(lambda: claims.runs("rank-0"), 30)
     path = "/apis/resource.nvidia.com/v1beta1"
@@ -257,6 +258,9 @@ def test_a_compute_domain_comes_and_goes(claims: Claims) -> None:
     )
     status = (claims.api.get(f"{path}/namespaces/default/computedomains/cd") or {})["status"]
     assert (status["status"], status["nodes"][0]["cliqueID"]) == ("Ready", CLIQUE)
+    ignored = claims.api.get(f"{path}/namespaces/default/computedomains/any") or {}
+    assert "finalizers" not in ignored["metadata"], "the CRD refuses what the controller writes"
+    claims.lab.kubectl("delete", "computedomain", "any", "--namespace=default")
     claims.lab.kubectl("delete", "pod", "rank-0", "--namespace=default")
     sees(lambda: DOMAIN not in claims.node(node)["metadata"]["labels"], 20)
     scale = ("scale", "deployment/nvidia-dra-driver-controller", "--namespace=gpu-operator")
