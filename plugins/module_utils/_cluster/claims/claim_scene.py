@@ -1,0 +1,80 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What a call of gpu_claims reads of a cluster: the version of the API, classes, devices and claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_users, device_offer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import device_selection as selections
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_objects import GROUP, ClaimKinds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import OfferedDevice
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DRA_VERSIONS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import DRA_DRIVER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_TYPE = re.compile(rf"device\.attributes\['{re.escape(DRA_DRIVER)}'\]\.type == '(\w+)'")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClaimScene:
+    """The state of a cluster as it was read."""
+
+    kinds: ClaimKinds
+    classes: list[Json]
+    """All DeviceClasses of the cluster."""
+    devices: list[OfferedDevice]
+    incomplete: list[str]
+    """The pools of which slices are missing."""
+    claims: list[Json]
+    """All ResourceClaims of the cluster, as `claim_users.slim` keeps them."""
+
+    def types(self, wishes: t.Iterable[Json]) -> dict[str, str]:
+        """Return the type of the devices of each class of which it is known: wishes, the vendor's, and our own."""
+        found = {name_of(item): chosen.device_type for item in self.classes if (chosen := selections.of_class(item))}
+        for item in self.classes:
+            if self.kinds.classes.is_ours(item):
+                expression = (item["spec"].get("selectors") or [{}])[0].get("cel", {}).get("expression", "")
+                found |= {name_of(item): match[1] for match in [_TYPE.search(expression)] if match}
+        return found | {wish["name"]: wish["type"] for wish in wishes}
+
+
+def read(cluster: Cluster) -> ClaimScene:
+    """Read a cluster. Raises if it serves no version of the API."""
+    kinds = ClaimKinds(served_version(cluster))
+    # Not from the cache, which may be behind: what is unused is removed.
+    now = {"resourceVersion": ""}
+    slices, dummy = cluster.large_list(kinds.slices, _slice, fieldSelector=f"spec.driver={DRA_DRIVER}", **now)
+    claims, dummy = cluster.large_list(kinds.claims.path(None), claim_users.slim, **now)
+    devices, incomplete = device_offer.devices(slices, claims)
+    return ClaimScene(kinds, cluster.list(kinds.classes.path(None), **now) or [], devices, incomplete, claims)
+
+
+def _slice(item: Json) -> Json:
+    return {"spec": item["spec"]}
+
+
+def served_version(cluster: Cluster) -> str:
+    """Return the newest version of the API that the cluster serves and this collection knows."""
+    group = cluster.get(f"/apis/{GROUP}")
+    served = [each["version"] for each in (group or {}).get("versions") or []]
+    newest = next((version for version in DRA_VERSIONS if version in served), None)
+    if newest is None:
+        release = cluster.ask("GET", "/version")["gitVersion"]
+        raise GpuOpsError(
+            f"This cluster (Kubernetes {release}) serves {', '.join(served) or 'no version'} of {GROUP}, and claims "
+            f"need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. In 1.33 and 1.32, the API server needs "
+            f"the feature gate DynamicResourceAllocation and --runtime-config={GROUP}/v1beta2=true or v1beta1.",
+            reason="KubernetesVersion",
+        )
+    return newest

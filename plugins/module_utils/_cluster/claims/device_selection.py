@@ -1,0 +1,161 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which devices a DeviceClass selects: the CEL expressions for Kubernetes, and the same rule applied here.
+
+Plain fields are evaluated here exactly. Free CEL is not: there is no interpreter of Kubernetes' CEL for Python with its
+quantities and versions, so a selection with free CEL has an upper limit only.
+
+Source of the attributes: kubernetes-sigs/dra-driver-nvidia-gpu, revision 95932046, ``cmd/gpu-kubelet-plugin``
+(``deviceinfo.go``, ``mig.go``); of the vendor's classes: its chart, ``templates/deviceclass-*.yaml``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from fractions import Fraction
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import OfferedDevice
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import DRA_DRIVER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_ATTRIBUTES = f"device.attributes['{DRA_DRIVER}']"
+_CAPACITY = f"device.capacity['{DRA_DRIVER}']"
+_TEXTS = {"product": "productName", "architecture": "architecture", "profile": "profile"}
+"""The attribute of each plain field that is compared as a text."""
+_MEMORY = {"gpu": "memory", "mig": "memory", "vfio": "addressableMemory"}
+"""The capacity with the memory of each type of device."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What a class selects. ``texts`` are attributes with their values, ``least`` the smallest memory as a quantity."""
+
+    device_type: str
+    texts: tuple[tuple[str, str], ...] = ()
+    least: str | None = None
+    cel: tuple[str, ...] = ()
+
+    @property
+    def expressions(self) -> list[str]:
+        """The expressions that Kubernetes evaluates one after the other, until one is false."""
+        terms = [f"device.driver == '{DRA_DRIVER}'", f"{_ATTRIBUTES}.type == '{self.device_type}'"]
+        terms += [f"{_ATTRIBUTES}.{name} == {_literal(value)}" for name, value in self.texts]
+        if self.least is not None:
+            memory = _MEMORY[self.device_type]
+            # A GPU whose memory the driver cannot tell has no such capacity, and CEL would end with an error.
+            terms.append(f"has({_CAPACITY}.{memory})")
+            terms.append(f"{_CAPACITY}.{memory}.compareTo(quantity({_literal(self.least)})) >= 0")
+        return [" && ".join(terms), *self.cel]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `selects` tells exactly what Kubernetes would select."""
+        return not self.cel
+
+    def selects(self, device: OfferedDevice) -> bool:
+        """Return whether the plain fields select a device. Free CEL can only select fewer."""
+        return not self.unmet(device)
+
+    def unmet(self, device: OfferedDevice) -> list[str]:
+        """Return the attributes and capacities of a device that the plain fields do not want."""
+        wanted = (("type", self.device_type), *self.texts)
+        unmet = [name for name, value in wanted if device.attributes.get(name) != value]
+        least = _quantities.parsed(self.least)
+        memory = _MEMORY[self.device_type]
+        if least is not None and device.capacity.get(memory, Fraction(-1)) < least:
+            unmet.append(memory)
+        return unmet
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def selection(wish: Json) -> Selection:
+    """Return the selection of an entry of ``classes``. Raises for fields that no device of its type could meet."""
+    name, device_type = wish["name"], wish["type"]
+    memory_min = wish.get("memory_min")
+    if wish.get("profile"):
+        _check_profile(name, device_type, wish["profile"])
+    if wish.get("architecture") and device_type == "vfio":
+        raise _invalid(name, "architecture", "devices of type vfio do not say theirs: leave it out, or use product")
+    if memory_min is not None and _quantities.parsed(memory_min) is None:
+        raise _invalid(name, "memory_min", f"{memory_min} is no quantity: write it like 40Gi")
+    texts = tuple((attribute, str(wish[field])) for field, attribute in _TEXTS.items() if wish.get(field))
+    return Selection(device_type, texts, memory_min, tuple(wish.get("cel") or ()))
+
+
+def _check_profile(name: str, device_type: str, profile: str) -> None:
+    if device_type != "mig":
+        raise _invalid(name, "profile", "only devices of type mig have one: set type: mig, or leave it out")
+    if profile_names.parsed(profile) is None:
+        hint = profile_names.corrected(profile) or "write it like 1g.10gb"
+        raise _invalid(name, "profile", f"{profile} names no MIG profile: {hint.rstrip('.')}")
+
+
+def _invalid(name: str, field: str, what: str) -> GpuOpsError:
+    return GpuOpsError(f"The class {name} has a {field}, and {what}.", reason="Invalid")
+
+
+VENDOR_CLASSES = {"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com": "vfio"}
+"""The classes of NVIDIA's operator and of the driver's own chart, with the type of device that each selects."""
+
+
+def of_class(item: Json) -> Selection | None:
+    """Return the selection of a DeviceClass in the cluster if it is one of the vendor's and unchanged, else None."""
+    device_type = VENDOR_CLASSES.get(item["metadata"]["name"])
+    if device_type is None:
+        return None
+    known = Selection(device_type)
+    listed = [selector["cel"]["expression"] for selector in item["spec"].get("selectors") or [] if "cel" in selector]
+    return known if [_plain(each) for each in listed] == [_plain(each) for each in known.expressions] else None
+
+
+def _plain(expression: str) -> str:
+    return "".join(expression.split()).replace('"', "'")
+
+
+class Count(t.NamedTuple):
+    """How many devices a class selects and how many of them are free, of all that the driver offers."""
+
+    devices: int
+    free: int
+    offered: int
+    on_one_node: int
+    """The largest number on one node. All devices of a claim are on one node."""
+
+
+def count(chosen: Selection, devices: t.Sequence[OfferedDevice]) -> Count:
+    """Count what the plain fields of a class select."""
+    found = [device for device in devices if chosen.selects(device)]
+    on_nodes: dict[str, int] = {}
+    for device in found:
+        on_nodes[device.pool] = on_nodes.get(device.pool, 0) + 1
+    free = sum(device.is_free for device in found)
+    return Count(len(found), free, len(devices), max(on_nodes.values(), default=0))
+
+
+def nearest(chosen: Selection, devices: t.Sequence[OfferedDevice]) -> str:
+    """Return what the devices have that come nearest to a class without devices, as the end of a sentence."""
+    if not devices:
+        return "no driver offers any device now"
+    of_type = [device for device in devices if device.attributes.get("type") == chosen.device_type]
+    if not of_type:
+        types = sorted({str(device.attributes.get("type")) for device in devices})
+        return f"their types are {', '.join(types)}"
+    best = min(of_type, key=lambda device: len(chosen.unmet(device)))
+    field = chosen.unmet(best)[0]
+    if field in _MEMORY.values():
+        largest = max(of_type, key=lambda device: device.capacity.get(field, Fraction(-1)))
+        return f"the largest {field} among its type is {largest.capacity_text(field)}"
+    values = sorted({str(device.attributes.get(field)) for device in of_type})
+    return f"the values of {field} among its type are {', '.join(values)}"
