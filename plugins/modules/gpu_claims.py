@@ -74,7 +74,8 @@ options:
         type: str
       config: &config
         description:
-          - The driver's parameters, C(GpuConfig), C(MigDeviceConfig) or C(VfioDeviceConfig), for example
+          - >-
+            The driver's parameters, C(GpuConfig), C(MigDeviceConfig) or C(VfioDeviceConfig), for example
             C({sharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}}).
           - C(apiVersion) and C(kind) may be left out if the type of the devices is known.
           - A template's or a claim's parameters replace those of its class.
@@ -122,7 +123,8 @@ options:
         elements: str
       capacity:
         description:
-          - How much of a device's capacity the claim takes, for a driver with consumable shares, for example
+          - >-
+            How much of a device's capacity the claim takes, for a driver with consumable shares, for example
             C({memory: 10Gi}) or C({shares: 1}).
           - It needs the feature gate C(ConsumableShares) of the driver, and C(DRAConsumableCapacity) of Kubernetes,
             which is on from 1.36.
