@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from tests.unit.fakes.api import FakeApi, Reply, refusal
+
 Json = dict[str, t.Any]
 
 DRIVER = "gpu.nvidia.com"
@@ -43,3 +45,52 @@ def pod(name: str, namespace: str = "research", template: str = "", phase: str =
     asked = [{"name": "gpus", "resourceClaimTemplateName": template}] if template else []
     made = {"containers": [], "resourceClaims": asked, **spec}
     return {"metadata": {"namespace": namespace, "name": name}, "spec": made, "status": {"phase": phase}}
+
+
+GROUP = "/apis/resource.k8s.io"
+DAEMONSETS = "/apis/apps/v1/daemonsets"
+KINDS = ("resourceclaimtemplates", "resourceclaims", "resourcequotas")
+
+
+class DraApi:
+    """Makes a fake API server one of a cluster with claims: versions, slices, and namespaces research and notebooks."""
+
+    def __init__(self, api: FakeApi, *versions: str) -> None:
+        self.api, self.versions = api, versions or ("v1",)
+        self.root = f"{GROUP}/{self.versions[0]}"
+        self.namespaces: dict[str, Json] = {name: {} for name in ("research", "notebooks")}
+        """The labels of each namespace."""
+        self.refuses_changes = False
+        """Whether a template and a claim that exist cannot be changed."""
+        api.lists |= {self.path("resourceslices"): [], self.path("deviceclasses"): [], DAEMONSETS: []}
+        api.lists |= {self.path(kind, name): [] for kind in KINDS for name in self.namespaces}
+        api.lists |= {f"/api/v1/namespaces/{name}/pods": [] for name in self.namespaces}
+        api.answer = self.answer
+
+    def path(self, kind: str, namespace: str = "") -> str:
+        """Return the path of a collection."""
+        root = "/api/v1" if kind == "resourcequotas" else self.root
+        return f"{root}/namespaces/{namespace}/{kind}" if namespace else f"{root}/{kind}"
+
+    def all(self, kind: str) -> list[Json]:
+        """Return the objects of a kind in all namespaces."""
+        return [item for name in self.namespaces for item in self.api.lists[self.path(kind, name)]]
+
+    def _exists(self, path: str) -> bool:
+        collection, dummy, name = path.rpartition("/")
+        items = self.api.lists.get(collection, []) if "resourceclaim" in collection else []
+        return any(item["metadata"]["name"] == name for item in items)
+
+    def answer(self, method: str, path: str) -> Reply | None:
+        """Answer what the lists do not."""
+        if path == GROUP:
+            return 200, {"versions": [{"version": version} for version in self.versions]}
+        for kind in KINDS:
+            if path == self.path(kind):
+                return 200, {"items": self.all(kind), "metadata": {}}
+        if self.refuses_changes and method == "PATCH" and self._exists(path):
+            return refusal(422, "spec: Invalid value: field is immutable", "Invalid")
+        kind, dummy, name = path.removeprefix("/api/v1/").partition("/")
+        if kind == "namespaces" and name in self.namespaces:
+            return 200, {"metadata": {"name": name, "labels": self.namespaces[name]}}
+        return None

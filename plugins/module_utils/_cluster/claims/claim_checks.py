@@ -39,8 +39,8 @@ def refuse_unknown_classes(option: str, named: t.Mapping[str, t.Collection[str]]
         if missing:
             offered = first_few(sorted(known)) or "none"
             raise GpuOpsError(
-                f"{title} in {option} names the class {missing[0]}, which the cluster does not have with these "
-                f"classes ({offered}). Declare it in classes, or correct the name.",
+                f"{title} in {option} names the class {missing[0]}, which the cluster does not have (it has "
+                f"{offered}). Declare it in classes, or correct the name.",
                 reason="NotFound",
             )
 
@@ -151,10 +151,10 @@ def more_than_a_node_has(items: list[Json], counts: t.Mapping[str, Count]) -> li
         spec = item["spec"]
         for request in (spec.get("spec") or spec)["devices"]["requests"]:
             asked = request.get("exactly") or request
-            found = counts.get(asked["deviceClassName"])
-            if found is not None and asked.get("count", 1) > found.on_one_node:
+            found, number = counts.get(asked["deviceClassName"]), asked.get("count", 1)
+            if found is not None and number > found.on_one_node:
                 warnings.append(
-                    f"{item['kind']} {full_name(item)} asks for {asked['count']} devices of class "
+                    f"{item['kind']} {full_name(item)} asks for {number} devices of class "
                     f"{asked['deviceClassName']}, and no node has more than {found.on_one_node}: its pods would wait."
                 )
     return warnings

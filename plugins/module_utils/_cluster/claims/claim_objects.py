@@ -20,14 +20,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra_configs
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-GROUP = "resource.k8s.io"
-OWNER = "gpu-claims"
+CLAIMS_GROUP = "resource.k8s.io"
+CLAIMS_OWNER = "gpu-claims"
 REQUEST = "gpu"
 """The name of the one request of every claim."""
 
-QUOTA = KeptKind("ResourceQuota", "v1", "resourcequotas", OWNER, ("spec",))
-_DEVICES = f".deviceclass.{GROUP}/devices"
-_CLAIMS = f"count/resourceclaims.{GROUP}"
+CLAIM_QUOTA = KeptKind("ResourceQuota", "v1", "resourcequotas", CLAIMS_OWNER, ("spec",))
+_DEVICES = f".deviceclass.{CLAIMS_GROUP}/devices"
+_CLAIMS = f"count/resourceclaims.{CLAIMS_GROUP}"
 """The names by which a quota counts devices and claims.
 
 Source: Kubernetes v1.36.3, ``pkg/quota/v1/evaluator/core/resource_claims.go``.
@@ -43,7 +43,7 @@ class ClaimKinds:
     @property
     def classes(self) -> KeptKind:
         """DeviceClasses."""
-        return KeptKind("DeviceClass", f"{GROUP}/{self.version}", "deviceclasses", OWNER, ("spec",))
+        return KeptKind("DeviceClass", f"{CLAIMS_GROUP}/{self.version}", "deviceclasses", CLAIMS_OWNER, ("spec",))
 
     @property
     def templates(self) -> KeptKind:
@@ -56,12 +56,12 @@ class ClaimKinds:
         return self._immutable("ResourceClaim", "resourceclaims")
 
     def _immutable(self, name: str, plural: str) -> KeptKind:
-        return KeptKind(name, f"{GROUP}/{self.version}", plural, OWNER, ("spec",), is_immutable=True)
+        return KeptKind(name, f"{CLAIMS_GROUP}/{self.version}", plural, CLAIMS_OWNER, ("spec",), is_immutable=True)
 
     @property
     def slices(self) -> str:
         """The path of the ResourceSlices."""
-        return f"/apis/{GROUP}/{self.version}/resourceslices"
+        return f"/apis/{CLAIMS_GROUP}/{self.version}/resourceslices"
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _parameters(owner: str, config: Json, device_type: str | None, count: int | 
 
 def quotas(wishes: list[Json]) -> list[Json]:
     """Return the ResourceQuotas."""
-    made = [QUOTA.manifest(wish["name"], wish["namespace"], spec={"hard": _hard(wish)}) for wish in wishes]
+    made = [CLAIM_QUOTA.manifest(wish["name"], wish["namespace"], spec={"hard": _hard(wish)}) for wish in wishes]
     return kept_objects.unique("quotas", made)
 
 

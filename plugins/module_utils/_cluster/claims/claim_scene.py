@@ -15,7 +15,10 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_users, device_offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import device_selection as selections
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_objects import GROUP, ClaimKinds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_objects import (
+    CLAIMS_GROUP,
+    ClaimKinds,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import OfferedDevice
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DRA_VERSIONS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
@@ -66,15 +69,15 @@ def _slice(item: Json) -> Json:
 
 def served_version(cluster: Cluster) -> str:
     """Return the newest version of the API that the cluster serves and this collection knows."""
-    group = cluster.get(f"/apis/{GROUP}")
+    group = cluster.get(f"/apis/{CLAIMS_GROUP}")
     served = [each["version"] for each in (group or {}).get("versions") or []]
     newest = next((version for version in DRA_VERSIONS if version in served), None)
     if newest is None:
         release = cluster.ask("GET", "/version")["gitVersion"]
         raise GpuOpsError(
-            f"This cluster (Kubernetes {release}) serves {', '.join(served) or 'no version'} of {GROUP}, and claims "
-            f"need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. In 1.33 and 1.32, the API server needs "
-            f"the feature gate DynamicResourceAllocation and --runtime-config={GROUP}/v1beta2=true or v1beta1.",
+            f"This cluster (Kubernetes {release}) serves {', '.join(served) or 'no version'} of {CLAIMS_GROUP}, and "
+            f"claims need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. In 1.33 and 1.32, the API server needs "
+            f"the feature gate DynamicResourceAllocation and --runtime-config={CLAIMS_GROUP}/v1beta2=true or v1beta1.",
             reason="KubernetesVersion",
         )
     return newest

@@ -35,7 +35,7 @@ _MEMORY = {"gpu": "memory", "mig": "memory", "vfio": "addressableMemory"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection:
+class DeviceSelection:
     """What a class selects. ``texts`` are attributes with their values, ``least`` the smallest memory as a quantity."""
 
     device_type: str
@@ -80,42 +80,42 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def selection(wish: Json) -> Selection:
+def selection(wish: Json) -> DeviceSelection:
     """Return the selection of an entry of ``classes``. Raises for fields that no device of its type could meet."""
     name, device_type = wish["name"], wish["type"]
     memory_min = wish.get("memory_min")
     if wish.get("profile"):
         _check_profile(name, device_type, wish["profile"])
     if wish.get("architecture") and device_type == "vfio":
-        raise _invalid(name, "architecture", "devices of type vfio do not say theirs: leave it out, or use product")
+        raise _invalid(name, "architecture", "devices of type vfio do not say theirs. Leave it out, or use product")
     if memory_min is not None and _quantities.parsed(memory_min) is None:
-        raise _invalid(name, "memory_min", f"{memory_min} is no quantity: write it like 40Gi")
+        raise _invalid(name, "memory_min", f"{memory_min} is no quantity. Write it like 40Gi")
     texts = tuple((attribute, str(wish[field])) for field, attribute in _TEXTS.items() if wish.get(field))
-    return Selection(device_type, texts, memory_min, tuple(wish.get("cel") or ()))
+    return DeviceSelection(device_type, texts, memory_min, tuple(wish.get("cel") or ()))
 
 
 def _check_profile(name: str, device_type: str, profile: str) -> None:
     if device_type != "mig":
-        raise _invalid(name, "profile", "only devices of type mig have one: set type: mig, or leave it out")
+        raise _invalid(name, "profile", "only devices of type mig have one. Set type: mig, or leave it out")
     if profile_names.parsed(profile) is None:
-        hint = profile_names.corrected(profile) or "write it like 1g.10gb"
-        raise _invalid(name, "profile", f"{profile} names no MIG profile: {hint.rstrip('.')}")
+        hint = profile_names.corrected(profile) or "Write it like 1g.10gb."
+        raise _invalid(name, "profile", f"{profile} names no MIG profile. {hint.rstrip('.')}")
 
 
 def _invalid(name: str, field: str, what: str) -> GpuOpsError:
-    return GpuOpsError(f"The class {name} has a {field}, and {what}.", reason="Invalid")
+    return GpuOpsError(f"The class {name} cannot have this {field}: {what}.", reason="Invalid")
 
 
 VENDOR_CLASSES = {"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com": "vfio"}
 """The classes of NVIDIA's operator and of the driver's own chart, with the type of device that each selects."""
 
 
-def of_class(item: Json) -> Selection | None:
+def of_class(item: Json) -> DeviceSelection | None:
     """Return the selection of a DeviceClass in the cluster if it is one of the vendor's and unchanged, else None."""
     device_type = VENDOR_CLASSES.get(item["metadata"]["name"])
     if device_type is None:
         return None
-    known = Selection(device_type)
+    known = DeviceSelection(device_type)
     listed = [selector["cel"]["expression"] for selector in item["spec"].get("selectors") or [] if "cel" in selector]
     return known if [_plain(each) for each in listed] == [_plain(each) for each in known.expressions] else None
 
@@ -134,7 +134,7 @@ class Count(t.NamedTuple):
     """The largest number on one node. All devices of a claim are on one node."""
 
 
-def count(chosen: Selection, devices: t.Sequence[OfferedDevice]) -> Count:
+def count(chosen: DeviceSelection, devices: t.Sequence[OfferedDevice]) -> Count:
     """Count what the plain fields of a class select."""
     found = [device for device in devices if chosen.selects(device)]
     on_nodes: dict[str, int] = {}
@@ -144,7 +144,7 @@ def count(chosen: Selection, devices: t.Sequence[OfferedDevice]) -> Count:
     return Count(len(found), free, len(devices), max(on_nodes.values(), default=0))
 
 
-def nearest(chosen: Selection, devices: t.Sequence[OfferedDevice]) -> str:
+def nearest(chosen: DeviceSelection, devices: t.Sequence[OfferedDevice]) -> str:
     """Return what the devices have that come nearest to a class without devices, as the end of a sentence."""
     if not devices:
         return "no driver offers any device now"

@@ -20,7 +20,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims impo
     driver_gates,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_scene import ClaimScene
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_selection import Count, Selection
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_selection import (
+    Count,
+    DeviceSelection,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept import keep_objects, kept_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.keep_objects import KeptResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptStep
@@ -84,7 +87,7 @@ class ClaimWork:
                 ("classes", kinds.classes),
                 ("templates", kinds.templates),
                 ("claims", kinds.claims),
-                ("quotas", claim_objects.QUOTA),
+                ("quotas", claim_objects.CLAIM_QUOTA),
             )
             if (wanted := self._wanted[option]) is not None
         }
@@ -97,7 +100,7 @@ class ClaimWork:
     def _items(self, *options: str) -> list[Json]:
         return [item for option in options for item in self._wanted[option] or []]
 
-    def _known_selections(self) -> dict[str, Selection | None]:
+    def _known_selections(self) -> dict[str, DeviceSelection | None]:
         """Return what each class selects that is declared or asked for; None for one that somebody else has made."""
         declared = {wish["name"]: device_selection.selection(wish) for wish in self._options["classes"] or []}
         asked = sorted({name for item in self._items("templates", "claims") for name in claim_objects.classes_in(item)})
@@ -231,7 +234,7 @@ def _warnings(results: list[KeptResult], former: t.Mapping[str, list[str]]) -> l
     found = [
         f"{each.step.title}: {text}. Pods that run stay, and new claims are refused until enough have gone."
         for each in results
-        if each.step.kind is claim_objects.QUOTA and each.step.wanted
+        if each.step.kind is claim_objects.CLAIM_QUOTA and each.step.wanted
         for text in access.exceeded(each.step.wanted, each.step.existing)
     ]
     replaced = [

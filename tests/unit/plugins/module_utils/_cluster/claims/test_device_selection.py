@@ -61,11 +61,11 @@ def test_fields_that_no_device_could_meet_are_refused(fields: dict[str, t.Any]) 
         selections.selection(wish(**fields))
     assert error.value.reason == "Invalid" and error.value.msg in wording(
         [
-            "The class large has a profile, and only devices of type mig have one: set type: mig, or leave it out.",
-            "The class large has a profile, and 1g10gb names no MIG profile: write it like 1g.10gb.",
-            "The class large has a profile, and large names no MIG profile: write it like 1g.10gb.",
-            "The class large has a architecture, and devices of type vfio do not say theirs: leave it out, or use product.",
-            "The class large has a memory_min, and 80GB is no quantity: write it like 40Gi.",
+            "The class large cannot have this profile: only devices of type mig have one. Set type: mig, or leave it out.",
+            "The class large cannot have this profile: 1g10gb names no MIG profile. Write it like 1g.10gb.",
+            "The class large cannot have this profile: large names no MIG profile. Write it like 1g.10gb.",
+            "The class large cannot have this architecture: devices of type vfio do not say theirs. Leave it out, or use product.",
+            "The class large cannot have this memory_min: 80GB is no quantity. Write it like 40Gi.",
         ]
     )
 
@@ -78,9 +78,9 @@ VENDOR = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com
 
 
 def test_the_classes_of_the_vendor_are_known_by_name_and_content() -> None:
-    assert selections.of_class(vendor_class("mig.nvidia.com", VENDOR)) == selections.Selection("mig")
+    assert selections.of_class(vendor_class("mig.nvidia.com", VENDOR)) == selections.DeviceSelection("mig")
     other_quotes = VENDOR.replace("'", '"').replace(" && ", "&&")
-    assert selections.of_class(vendor_class("mig.nvidia.com", other_quotes)) == selections.Selection("mig")
+    assert selections.of_class(vendor_class("mig.nvidia.com", other_quotes)) == selections.DeviceSelection("mig")
     assert selections.of_class(vendor_class("mig.nvidia.com", f"{VENDOR} && false")) is None
     assert selections.of_class(vendor_class("mine", VENDOR)) is None
     assert selections.of_class({"metadata": {"name": "gpu.nvidia.com"}, "spec": {}}) is None

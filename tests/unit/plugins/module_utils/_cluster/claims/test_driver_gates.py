@@ -14,7 +14,9 @@ from tests.unit.fakes.api import GPUCLUSTERS, FakeApi, refusal
 ALL_DAEMONSETS = "/apis/apps/v1/daemonsets"
 
 
-def plugin(*env: dict[str, t.Any], name: str = "nvidia-dra-driver-gpu-kubelet-plugin", **metadata: t.Any) -> dict[str, t.Any]:
+def plugin(
+    *env: dict[str, t.Any], name: str = "nvidia-dra-driver-gpu-kubelet-plugin", **metadata: t.Any
+) -> dict[str, t.Any]:
     pod = {"containers": [{"name": "compute-domains"}, {"name": "gpus", "env": list(env)}]}
     return {"metadata": {"namespace": "dra", "name": name, **metadata}, "spec": {"template": {"spec": pod}}}
 

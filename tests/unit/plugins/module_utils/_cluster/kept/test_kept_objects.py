@@ -30,8 +30,8 @@ def test_a_manifest_has_the_mark_and_only_its_own_content_counts() -> None:
 
 def test_an_object_with_one_label_only_is_not_ours() -> None:
     assert KIND.is_ours({"metadata": {"name": "a", "labels": {**LABELS, "more": "x"}}})
-    for name in LABELS:
-        assert not KIND.is_ours({"metadata": {"name": "a", "labels": {name: LABELS[name]}}})
+    for one in LABELS.items():
+        assert not KIND.is_ours({"metadata": {"name": "a", "labels": dict([one])}})
     assert not KIND.is_ours({"metadata": {"name": "a"}})
 
 
