@@ -76,8 +76,8 @@ def served_version(cluster: Cluster) -> str:
         release = cluster.ask("GET", "/version")["gitVersion"]
         raise GpuOpsError(
             f"This cluster (Kubernetes {release}) serves {', '.join(served) or 'no version'} of {CLAIMS_GROUP}, and "
-            f"claims need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. In 1.33 and 1.32, the API server needs "
-            f"the feature gate DynamicResourceAllocation and --runtime-config={CLAIMS_GROUP}/v1beta2=true or v1beta1.",
+            f"claims need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. The API server of 1.33 and 1.32 "
+            "needs the feature gate DynamicResourceAllocation, and v1beta2 or v1beta1 in --runtime-config.",
             reason="KubernetesVersion",
         )
     return newest

@@ -27,7 +27,7 @@ def test_a_cluster_without_the_api_is_named_with_its_version(api: FakeApi) -> No
         claim_scene.read(Cluster(api.connection))
     assert error.value.reason == "KubernetesVersion"
     assert error.value.msg == wording(
-        "This cluster (Kubernetes v1.36.3) serves no version of resource.k8s.io, and claims need one of v1, v1beta2, v1beta1. Kubernetes 1.34 serves v1. In 1.33 and 1.32, the API server needs the feature gate DynamicResourceAllocation and --runtime-config=resource.k8s.io/v1beta2=true or v1beta1."
+        "This cluster (Kubernetes v1.36.3) serves no version of resource.k8s.io, and claims need one of v1, v1beta2, v1beta1. Kubernetes 1.34 serves v1. The API server of 1.33 and 1.32 needs the feature gate DynamicResourceAllocation, and v1beta2 or v1beta1 in --runtime-config."
     )
     DraApi(api, "v1alpha3")
     with pytest.raises(GpuOpsError, match="serves v1alpha3 of"):
