@@ -75,8 +75,14 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     _option(parser, "--reboot-seconds", type=float, metavar="SECONDS", help=reboot)
     late = "time until a pod that runs shows an edited ConfigMap (default: 60, like a kubelet)"
     _option(parser, "--map-delay", type=float, metavar="SECONDS", help=late)
+    wiped = "time until the ResourceSlices of a DRA driver go that is away (default: 30, like a kubelet)"
+    _option(parser, "--wipe-delay", type=float, metavar="SECONDS", help=wiped)
     real = "run a vendor's program on each node in the place of the lab's mig-manager or gpu-feature-discovery"
     _option(parser, "--agent", action="append", dest="agents", type=_agent, metavar="NAME=COMMAND", help=real)
+    gates = "Kubernetes' feature gates for every component, as DRAResourcePoolStatus=true,DRADeviceTaintRules=true"
+    _option(parser, "--feature-gates", metavar="GATES", help=gates)
+    served = "APIs to serve or not to serve, as resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true"
+    _option(parser, "--runtime-config", metavar="APIS", help=served)
     _option(parser, "--port", type=int, help="port of the API server (default: a free port)")
     log = "log every request of users and service accounts, with the API server's decision, in logs/audit.jsonl"
     _option(parser, "--audit", action="store_true", help=log)

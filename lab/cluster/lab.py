@@ -207,7 +207,7 @@ class Lab:
         (self.folder / "logs").mkdir()
         authority = self.authority
         authority.create()
-        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size)
+        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size, *options.served)
         admin = authority.client("admin", ["system:masters"])
         kubeconfig = pki.kubeconfig(
             self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin
@@ -221,7 +221,7 @@ class Lab:
 
     def _populate(self, site: controlplane.Site, fleet: Fleet, options: Options) -> None:
         """Create the nodes and start the agents that simulate the programs on them."""
-        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience", "map_delay")
+        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience", "map_delay", "wipe_delay")
         timing = {name: getattr(options, name) for name in names}
         given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
         given += [f"--agent={name}={command}" for name, command in options.agents.items()]
@@ -260,7 +260,8 @@ class Lab:
         """The paths, ports and certificates of this lab, for the command line of another component."""
         state = self.state
         tools = {name: Path(path) for name, path in state.tools.items()}
-        return controlplane.Site(self.folder, tools, state.ports, self.authority, state.options.nodes or 0)
+        chosen = state.options
+        return controlplane.Site(self.folder, tools, state.ports, self.authority, chosen.nodes or 0, *chosen.served)
 
     def add_component(self, component: Component) -> None:
         """Start another component, in place of one with the same name."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lab.cluster.nodes.agents.dra.kubelet import WIPE_S
 from lab.cluster.nodes.agents.mounts import MAP_DELAY_S
 from lab.cluster.nodes.agents.real import APPS
 from lab.errors import LabError
@@ -49,6 +50,8 @@ class Options:
     """Seconds of a node's reboot, which a MIG manager may start."""
     map_delay: float = MAP_DELAY_S
     """Seconds until a pod that runs shows an edited ConfigMap: a kubelet's sync period."""
+    wipe_delay: float = WIPE_S
+    """Seconds until a kubelet removes the ResourceSlices of a DRA driver that is away."""
     agents: t.Mapping[str, str] = field(default_factory=dict)
     """Command lines of a vendor's programs, by the name of the agent that each replaces."""
     operator_command: str | None = None
@@ -57,8 +60,17 @@ class Options:
     """The chart that playbooks install: a folder, archive or reference. The default is the stand-in's chart."""
     port: int | None = None
     """The port of the API server; a free port by default."""
+    feature_gates: str = ""
+    """Kubernetes' feature gates, for every component: `DRAResourcePoolStatus=true,...`."""
+    runtime_config: str = ""
+    """The APIs that the API server serves besides its own choice, or not: `resource.k8s.io/v1beta1=true,...`."""
     audit: bool = False
     """Whether the API server logs who asked for what, and what it refused."""
+
+    @property
+    def served(self) -> tuple[str, str]:
+        """The feature gates and the APIs of the control plane, where they differ from Kubernetes' own."""
+        return self.feature_gates, self.runtime_config
 
     def __post_init__(self) -> None:
         unknown = self.agents.keys() - APPS

@@ -31,7 +31,8 @@ options:
     description:
       - Number of GPUs or their shares that a node must offer, by the node's name. A node that does not exist fails.
       - >-
-        For MIG devices, numbers of resources, for example C({gpu-0000: {nvidia.com/mig-1g.10gb: 7}}).
+        For MIG devices, numbers of resources, for example C({gpu-0000: {nvidia.com/mig-1g.10gb: 7}}). Where pods get
+        GPUs by claims, numbers of devices by DeviceClass, for example C({gpu-0000: {mig.nvidia.com: 7}}).
       - Every other node must offer all GPUs and MIG devices (with sharing, all their replicas) that GPU Feature
         Discovery counts on it.
     type: dict
@@ -82,8 +83,6 @@ _LEFT_OUT = {
     tolerance.NOT_SELECTED: "The node selector does not select the node.",
     tolerance.TOLERATED: "The node is not ready, and as many unready nodes are tolerated.",
 }
-
-_CLAIMED = "Pods get the node's GPUs by claims (Dynamic Resource Allocation), which are not counted."
 
 
 def verification(
@@ -158,18 +157,29 @@ def _gpus(nodes: list[Json], expected: t.Mapping[str, t.Any], left_out: dict[str
     for name in sorted({*by_name, *expected}):
         node = by_name.get(name)
         failure = _allocatable(node, expected.get(name)) if node else "The node is missing, or has no GPU."
-        excuse = left_out.get(name) or (_CLAIMED if node and node.get("claimable") else "")
-        yield _excused(_check("gpus", name, failure), "" if name in expected else excuse)
+        yield _excused(_check("gpus", name, failure), "" if name in expected else left_out.get(name, ""))
 
 
 def _allocatable(node: Json, wanted: int | dict[str, int] | None) -> str:
     """Compare the GPUs that pods can get with the GPUs that the node should offer."""
     if wanted is not None:
-        return _unlike(node["allocatable"], wanted)
+        return _unlike(_by_resource(node), wanted)
     if str(node["product"]).endswith("-MIG-INVALID"):
         return "The node's MIG devices do not fit the MIG strategy single. Correct the label nvidia.com/mig.config."
     withheld = _withheld(node["slices"])
-    return f"Pods can get {withheld}. See the log of the device plugin's pod on the node." if withheld else ""
+    if not withheld:
+        return ""
+    who = "NVIDIA's DRA driver" if node.get("devices") else "the device plugin"
+    return f"Pods can get {withheld}. See the log of {who}'s pod on the node."
+
+
+def _by_resource(node: Json) -> dict[str, int]:
+    """Return what pods can get by resource, and by DeviceClass where they get it by claims."""
+    found = dict(node["allocatable"])
+    for part in node["slices"]:
+        if part["resource"] in names.DEVICE_CLASSES.values():
+            found[part["resource"]] = found.get(part["resource"], 0) + part["allocatable"]
+    return found
 
 
 def _unlike(offered: dict[str, int], wanted: int | dict[str, int]) -> str:
@@ -201,7 +211,8 @@ def _title(part: Json) -> str:
 
 def _whole_gpus(resources: dict[str, int]) -> int:
     """Count the GPUs, or with sharing (``nvidia.com/gpu.shared``) their shares. Do not count MIG devices."""
-    return sum(amount for name, amount in resources.items() if name.startswith(names.GPU_RESOURCE))
+    is_whole = (names.GPU_RESOURCE, names.DRA_DRIVER)
+    return sum(amount for name, amount in resources.items() if name.startswith(is_whole))
 
 
 # ---- workloads and metrics ----------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ Reason = t.Literal[
     "ChecksFailed",
     "ClaimsUnreadable",
     "ClusterPolicyPresent",
+    "ComputeDomainsPresent",
     "Disruption",
     "GPUClusterPresent",
     "HeldElsewhere",

@@ -95,6 +95,8 @@ options:
         skipped.
       - The default is chosen for each node from what it offers, which is V(nvidia.com/gpu), else shared GPUs
         (V(nvidia.com/gpu.shared)), else the MIG device of which it has the most.
+      - Where pods get GPUs by claims, this is a DeviceClass, for example V(mig.nvidia.com), and the test makes a claim
+        for each pod. The default is then V(gpu.nvidia.com), or V(mig.nvidia.com) on a node without whole GPUs.
     type: str
   count:
     description: How many of the resource the workload requests on each node.
@@ -216,12 +218,12 @@ results:
     code:
       description:
         - Why the node was skipped, in one word, or an empty string. V(Cordoned), V(Busy) (other pods hold the GPUs),
-          V(Displaced) (another pod preempted the test's pod), V(OperandsSwitchedOff), V(VirtualMachineNodes),
-          V(ResourceClaims) (Dynamic Resource Allocation), or V(OtherResource).
+          V(Displaced) (another pod preempted the test's pod), V(OperandsSwitchedOff), V(VirtualMachineNodes), or
+          V(OtherResource).
       type: str
       sample: ""
     resource:
-      description: The resource that the workload requested, or null without a workload.
+      description: The resource or DeviceClass that the workload requested, or null without a workload.
       type: str
       sample: nvidia.com/gpu
     phase:
@@ -244,6 +246,19 @@ results:
       description: Name of the pod, or null without a pod.
       type: str
       sample: gpu-smoke-test-7x2vq
+    devices:
+      description:
+        - The devices that the scheduler allocated to the pod's claim, if the test made one. If the log of the workload
+          names the UUID of another GPU, as that of C(nvidia-smi -L) would, the node fails.
+        - An empty list if no claim was made, or if it was gone before it could be read.
+      type: list
+      elements: dict
+      sample:
+        - name: gpu-0
+          type: gpu
+          uuid: GPU-6f3e5a1c-0b7d-4f7e-9c55-2d1c8e0a9b11
+          profile: null
+          parent_uuid: null
     seconds:
       description: How long the test of the node took.
       type: float

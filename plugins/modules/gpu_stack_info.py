@@ -50,6 +50,9 @@ nodes:
       C(CrashLoopBackOff). A node can run new GPU pods if C(waiting_for) is empty, C(ready) is true,
       C(cordoned) is false, and C(allocatable) contains GPUs.
     - C(claimable) says whether pods get its GPUs by claims (Dynamic Resource Allocation) instead of the device plugin.
+    - C(devices) lists what NVIDIA's driver for Dynamic Resource Allocation offers on the node. C(claims) are those that
+      have the device, each with its pods, or null without O(allocated). Claims with C(admin_access) only monitor a
+      device, and leave it to others.
     - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
       The page of the verdict's reasons explains the codes.
     - C(replicas) is the number of pods that share each GPU, and C(sharing) has the strategy (V(none), V(time-slicing),
@@ -59,6 +62,8 @@ nodes:
       C(expected) is what pods should therefore be able to get, C(allocatable) what they can get, and C(allocated) what
       they hold, or null without O(allocated). Shares under a name of their own (C(nvidia.com/gpu.shared)) are counted
       under the name without it.
+    - For claims, the resource in C(slices) is the DeviceClass, V(gpu.nvidia.com), V(mig.nvidia.com) or
+      V(vfio.gpu.nvidia.com), and C(allocatable) leaves out devices with a taint that keeps claims away.
     - A value that the stack has not reported yet is null.
   returned: success
   type: list
@@ -92,6 +97,7 @@ nodes:
       upgrade_state: upgrade-done
       waiting_for: {}
       claimable: false
+      devices: []
       left_out: null
 operands:
   description: Rollout of each operand's DaemonSet, in numbers of nodes.

@@ -14,7 +14,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_RESOURCE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    DEVICE_CLASSES,
+    DRA_DRIVER,
+    GPU_RESOURCE,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import base_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -43,12 +47,21 @@ def of_node(row: Json) -> list[Devices]:
     is_counted = all(part["allocated"] is not None for part in parts)
     offered, held = row.get("allocatable") or {}, row.get("allocated") or {}
     names = {name for quantities in (offered, held) for name, number in quantities.items() if number}
+    claimed = {part["resource"] for part in parts if part["resource"] in DEVICE_CLASSES.values()}
+    if claimed:  # pods hold them under the name of the driver, whatever their class is
+        names.discard(DRA_DRIVER)
     found = [Devices(name, held.get(name, 0) if is_counted else None, offered.get(name, 0)) for name in names]
     # A device that pods cannot get now is in no quantity.
     bases = set(map(base_resource, names))
     lost = [part for part in parts if part["resource"] not in bases]
-    found += [Devices(part["resource"], part["allocated"], part["allocatable"]) for part in lost]
+    found += [Devices(_name(part), part["allocated"], part["allocatable"]) for part in lost]
     return sorted(found, key=_whole_first)
+
+
+def _name(part: Json) -> str:
+    """Return the resource, and for MIG devices of a DeviceClass also their profile: all profiles have one class."""
+    has_class = part["resource"] in DEVICE_CLASSES.values() and part["profile"]
+    return f"{part['resource']} {part['profile']}" if has_class else str(part["resource"])
 
 
 def totals(rows: t.Iterable[Json]) -> list[Devices]:

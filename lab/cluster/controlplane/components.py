@@ -35,6 +35,13 @@ class Site:
     ports: t.Mapping[str, int]
     authority: pki.Authority
     nodes: int
+    feature_gates: str = ""
+    runtime_config: str = ""
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The option of Kubernetes' components with the feature gates, if any were chosen."""
+        return (f"--feature-gates={self.feature_gates}",) if self.feature_gates else ()
 
     @property
     def server(self) -> str:
@@ -116,7 +123,8 @@ def kube_apiserver(site: Site, *, audit: bool = False) -> Component:
         f"--service-account-signing-key-file={authority.service_accounts.key}",
         "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged",  # Driver pods are privileged.
-        "--profiling=false", *(_audit(site) if audit else ()),
+        "--profiling=false", *(_audit(site) if audit else ()), *site.gates,
+        *((f"--runtime-config={site.runtime_config}",) if site.runtime_config else ()),
     ])  # fmt: skip
 
 
@@ -130,7 +138,7 @@ def kube_controller_manager(site: Site) -> Component:
         f"--root-ca-file={authority.ca.cert}",
         f"--cluster-signing-cert-file={authority.ca.cert}", f"--cluster-signing-key-file={authority.ca.key}",
         "--node-monitor-period=1s", f"--node-monitor-grace-period={site.lease_seconds}s",
-        "--profiling=false", *_CLIENT_LIMITS,
+        "--profiling=false", *_CLIENT_LIMITS, *site.gates,
     ])  # fmt: skip
 
 
@@ -139,7 +147,7 @@ def kube_scheduler(site: Site) -> Component:
     return site.component("kube-scheduler", [
         site.tools["kube-scheduler"],
         f"--kubeconfig={site.kubeconfig('system:kube-scheduler')}", "--secure-port=0", "--leader-elect=false",
-        "--profiling=false", *_CLIENT_LIMITS,
+        "--profiling=false", *_CLIENT_LIMITS, *site.gates,
     ])  # fmt: skip
 
 

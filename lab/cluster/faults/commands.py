@@ -14,7 +14,7 @@ import typing as t
 from lab.cluster import faults
 from lab.cluster.faults import drivers
 from lab.cluster.faults.mig import TROUBLES
-from lab.cluster.faults.nodes import MAINTAINERS, NODE_FAULTS
+from lab.cluster.faults.nodes import MAINTAINERS, NODE_FAULTS, SLICE_FAULTS
 from lab.cluster.faults.operands import DRIVER, POD_FAULTS
 from lab.cluster.faults.refusals import REFUSALS
 from lab.cluster.lab import Lab
@@ -104,11 +104,18 @@ def _node_commands(commands: t.Any) -> None:
     broken = _command(
         commands,
         "xid",
-        "Let the exporter of a node report an Xid error of its first GPU.",
+        "Let a node's first GPU have an Xid error.",
         lambda lab, given: faults.xid(lab, given.node, given.code),
     )
     broken.add_argument("node", help="name of the node")
     broken.add_argument("code", type=int, help="number of the error, such as 79")
+    lost = "Let a GPU of a node be lost, as a DRA driver that looks for it reports it."
+    gone = _command(commands, "lost-gpu", lost, lambda lab, given: faults.lost_gpu(lab, given.node))
+    gone.add_argument("node", help="name of the node")
+    published = "Let the DRA driver of a node publish too few ResourceSlices, or leave an old one behind."
+    few = _command(commands, "slices", published, lambda lab, given: faults.slices(lab, given.node, given.fault))
+    few.add_argument("node", help="name of the node")
+    few.add_argument("fault", choices=SLICE_FAULTS)
     mute = _command(
         commands,
         "silent-driver",

@@ -14,14 +14,16 @@ from lab.cluster.api import Api, Json, now
 from lab.cluster.faults import admission
 from lab.cluster.faults.admission import api_of, note
 from lab.cluster.lab import Lab
+from lab.cluster.nodes.agents.dra.slices import INCOMPLETE, STALE
 from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
 _CORDONS = f"{NOTE}cordons"
-_ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent")
+_ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent", "gpu-lost", "slices")
 """Notes that are a fault by themselves."""
 _NODES = "/api/v1/nodes"
+SLICE_FAULTS = (INCOMPLETE, STALE)
 NODE_FAULTS = ("not-ready", "down", "taint")
 _PREFIX = "lab-node-"
 _DOWN = {"node-down": "true"}
@@ -116,8 +118,20 @@ def exporter(lab: Lab, name: str, gpus: int) -> None:
 
 
 def xid(lab: Lab, name: str, code: int) -> None:
-    """Let the exporter of a node report an Xid error of its first GPU."""
+    """Let a node's first GPU have an Xid error: its exporter reports it, and a DRA driver that looks for it."""
     _annotate(lab, name, "xid", str(code))
+
+
+def lost_gpu(lab: Lab, name: str) -> None:
+    """Let a GPU of a node be lost, as a DRA driver that looks for it reports it."""
+    _annotate(lab, name, "gpu-lost", "true")
+
+
+def slices(lab: Lab, name: str, fault: str) -> None:
+    """Let the DRA driver of a node publish too few ResourceSlices, or leave one of an older generation behind."""
+    if fault not in SLICE_FAULTS:
+        raise LabError(f"Slices have no fault {fault!r}: choose from {', '.join(SLICE_FAULTS)}.")
+    _annotate(lab, name, "slices", fault)
 
 
 def silent_driver(lab: Lab, name: str) -> None:
@@ -158,6 +172,8 @@ def active(lab: Lab) -> list[str]:
         sick = note(item, "unhealthy")
         lines += [f"node {name}: {sick} unhealthy devices"] if sick else []
         lines += [f"node {name}: Xid {note(item, 'xid')}"] if note(item, "xid") else []
+        lines += [f"node {name}: GPU lost"] if note(item, "gpu-lost") else []
+        lines += [f"node {name}: slices {note(item, 'slices')}"] if note(item, "slices") else []
         lines += [f"node {name}: silent driver"] if note(item, "driver-silent") else []
         lines += [f"node {name}: taint" for taint in _taints(item, set()) if taint["key"] == _TAINT["key"]]
         lines += [f"node {name}: cordoned by {by}" for by in _owners(item)]

@@ -90,6 +90,9 @@ class FakeApi:
                 "metadata": {},
             }
         collection, dummy, name = url.path.rpartition("/")
+        served = [path for path in self.lists if path.rpartition("/")[0] == url.path and url.path.startswith("/apis/")]
+        if served:
+            return 200, {"resources": [{"name": path.rpartition("/")[2]} for path in served]}
         if collection not in self.lists:
             return refusal(404, "the server could not find the requested resource")
         return self._one(method, collection, name, query, body)

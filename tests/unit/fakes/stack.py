@@ -87,7 +87,7 @@ def daemonset(operand: Operand, nodes: int, image: str = "") -> Json:
             "updateStrategy": {"type": "OnDelete" if operand.key == "driver" else "RollingUpdate"},
             "template": {
                 "spec": {
-                    "nodeSelector": {COMPONENT_LABELS[operand.name]: "true"},
+                    "nodeSelector": {operand.deploy_label: "true"},
                     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
                     "containers": [{"name": operand.container, "image": image or f"nvcr.io/nvidia/{operand.name}:1.0"}],
                 }

@@ -24,6 +24,7 @@ if __name__ == "__main__":
     parser.add_argument("--reboot-seconds", type=float, required=True)
     parser.add_argument("--manager-patience", type=float, required=True)
     parser.add_argument("--map-delay", type=float, required=True)
+    parser.add_argument("--wipe-delay", type=float, required=True)
     parser.add_argument("--logs", type=Path, required=True, help="the folder for what the containers say")
     parser.add_argument("--agent", action="append", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--folder", type=Path, help="where vendors' programs find the nodes' NVML")
@@ -31,4 +32,5 @@ if __name__ == "__main__":
     timing = Timing(given.mig_seconds, given.mig_patience, given.reboot_seconds)
     commands = dict(item.split("=", 1) for item in given.agent)
     real = RealAgents(commands, given.folder, given.kubeconfig) if commands else None
-    Agents(Api(given.kubeconfig), timing, given.logs, real, given.manager_patience, given.map_delay).run()
+    delays = (given.manager_patience, given.map_delay, given.wipe_delay)
+    Agents(Api(given.kubeconfig), timing, given.logs, real, *delays).run()

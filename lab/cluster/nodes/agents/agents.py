@@ -25,6 +25,8 @@ import urllib3
 
 from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery
+from lab.cluster.nodes.agents.dra.domains import DomainController
+from lab.cluster.nodes.agents.dra.kubelet import WIPE_S, Claims, awaits_claims
 from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager, loaded_version
 from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
@@ -67,6 +69,7 @@ WORKERS = 16
 NODES = "/api/v1/nodes"
 PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 MPS = "nvidia-device-plugin-mps-control-daemon"
+EXPORTERS = ("nvidia-dcgm-exporter", "nvidia-dcgm-exporter-dra")
 WAITING = (CONTAINER, "driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT)
 """Init containers that wait for a condition. The pod stages end the containers that the annotation `passed` names."""
 
@@ -82,11 +85,13 @@ class Agents:
         real: RealAgents | None = None,
         manager_patience: float = 300,
         map_delay: float = MAP_DELAY_S,
+        wipe_delay: float = WIPE_S,
     ) -> None:
         """Make the agents.
 
         ``logs`` is the folder for what their containers say, ``manager_patience`` is how long a driver manager waits
-        for the pods of an operand, and ``map_delay`` how long an edited ConfigMap takes to a pod that runs, in seconds.
+        for the pods of an operand, ``map_delay`` how long an edited ConfigMap takes to a pod that runs, and
+        ``wipe_delay`` how long the slices of a DRA driver stay without it, in seconds.
         """
         self._api, self._metrics, self._real = api, Metrics(api, self._text), real
         self._stop = threading.Event()
@@ -103,11 +108,14 @@ class Agents:
         self._pulls = Pulls(api, self._clock.later)
         self._drivers = DriverManager(api, manager_patience, self._clock.later, self._pulls)
         self._mig = MigManager(api, timing, self._clock.later, mounts)
+        self._claims = Claims(api, self._clock.later, logs, wipe_delay)
+        self._domains = DomainController(api)
 
     def run(self) -> None:
         """Run until the process ends."""
         watches = [self._watch_nodes, self._watch_pods, self._watch_config_maps]
-        for target in [*watches, self._clock.run, *[self._work] * WORKERS]:
+        claims = [lambda: self._claims.watch(self._stop), lambda: self._domains.run(self._stop)]
+        for target in [*watches, *claims, self._clock.run, *[self._work] * WORKERS]:
             threading.Thread(target=target, daemon=True).start()
         self._stop.wait()
 
@@ -219,14 +227,15 @@ class Agents:
                 self._configs.play(node, pod)
         self._drivers.play(node, pods)
         self._pulls.play(node, pods)
-        self._gates(node, pods)
+        self._claims.play(node, pods)
+        self._gates(node, [pod for pod in pods if not awaits_claims(pod)])
         self._run_real_agents(node, pods)
         if self._is_own("gpu-feature-discovery"):
             self._gfd(node, pods)
         self._device_plugin(node, pods)
         if self._is_own("mig-manager"):
             self._mig.play(node, pods)
-        self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)], pods)
+        self._metrics.serve(node, [pod for app in EXPORTERS for pod in with_app(pods, app) if is_ready(pod)], pods)
         reporting = [pod for pod in with_app(pods, "nvidia-node-status-exporter") if is_ready(pod)]
         if reporting:
             is_validated = any(map(is_ready, with_app(pods, "nvidia-operator-validator")))

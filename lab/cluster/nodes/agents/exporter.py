@@ -16,10 +16,9 @@ import json
 import re
 import time
 import typing as t
-import uuid
 
 from lab.cluster.api import Json
-from lab.cluster.nodes.agents.facts import note
+from lab.cluster.nodes.agents.facts import gpu_uuid, note, pci_address
 from lab.cluster.nodes.fleet import MODELS
 
 LIST_KEY = "dcgm-metrics.csv"
@@ -179,8 +178,8 @@ def _labels(node: Json, index: int, fields: tuple[Field, ...], holder: Json | No
     host = "hostname" if found and (int(found[1]), int(found[2])) >= (4, 6) else "Hostname"
     labels = {
         "gpu": str(index),
-        "UUID": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{name}-{index}')}",
-        "pci_bus_id": f"00000000:{0x18 + index:02X}:00.0",
+        "UUID": gpu_uuid(name, index),
+        "pci_bus_id": f"0000{pci_address(index).upper()}",
         "device": f"nvidia{index}",
         "modelName": MODELS[note(node, "model")].product,
         host: name,

@@ -31,6 +31,11 @@ class DiscoveryError(Exception):
     """What makes feature discovery exit."""
 
 
+def cuda_version(driver: str) -> str:
+    """Return the version of CUDA that a driver supports."""
+    return _CUDA.get(driver.split(".", maxsplit=1)[0], "13.0")
+
+
 def labels(node: Json, driver: str, strategy: str, sharing: Sharing) -> dict[str, str]:
     """Return the labels of a node, without those of its processor."""
     model, layout = MODELS[note(node, "model")], layout_of(node)
@@ -64,7 +69,7 @@ def stale(node: Json, wanted: t.Mapping[str, str]) -> set[str]:
 def _versions(driver: str) -> dict[str, str]:
     major, minor, *rest = [*driver.split("."), "0"]
     revision = rest[0] if rest[0] != "0" else ""
-    cuda = _CUDA.get(major, "13.0")
+    cuda = cuda_version(driver)
     return {
         "cuda.driver-version.full": driver,
         "cuda.driver-version.major": major,

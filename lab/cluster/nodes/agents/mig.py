@@ -220,25 +220,32 @@ def _known(counts: t.Mapping[str, int], profiles: t.Sequence[Profile]) -> bool:
 
 def fits(counts: t.Mapping[str, int], profiles: t.Sequence[Profile]) -> bool:
     """Return whether a GPU can hold the instances at the same time."""
+    return placements(counts, profiles) is not None
+
+
+def placements(counts: t.Mapping[str, int], profiles: t.Sequence[Profile]) -> list[tuple[Profile, int]] | None:
+    """Return GPU instances with their first memory slices, the largest first; None if they do not fit."""
     known = {profile.name: profile for profile in profiles}
     wanted: list[Profile] = []
     for name, count in counts.items():
         gpu_instance, instances = _gpu_instances(name, count)
         if gpu_instance not in known:
-            return False
+            return None
         wanted += [known[gpu_instance]] * instances
     media = [profile for profile in wanted if "+me" in profile.name]
-    return len(media) < 2 and _placed(sorted(wanted, key=lambda profile: -profile.size), 0)
+    return None if len(media) > 1 else _placed(sorted(wanted, key=lambda profile: -profile.size), 0)
 
 
-def _placed(wanted: t.Sequence[Profile], taken: int) -> bool:
-    """Return whether instances find places beside the memory slices that are taken, a bit for each."""
+def _placed(wanted: t.Sequence[Profile], taken: int) -> list[tuple[Profile, int]] | None:
+    """Return places for instances beside the memory slices that are taken, a bit for each; None if there are none."""
     if not wanted:
-        return True
+        return []
     slices = (1 << wanted[0].size) - 1
-    return any(
-        _placed(wanted[1:], taken | slices << start) for start in wanted[0].starts if not taken & slices << start
-    )
+    for start in wanted[0].starts:
+        rest = None if taken & slices << start else _placed(wanted[1:], taken | slices << start)
+        if rest is not None:
+            return [(wanted[0], start), *rest]
+    return None
 
 
 def _gpu_instances(profile: str, count: int) -> tuple[str, int]:

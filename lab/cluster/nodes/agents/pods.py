@@ -9,8 +9,11 @@ from __future__ import annotations
 import typing as t
 
 from lab.cluster.api import Api, Json, now
+from lab.cluster.nodes.fleet import NOTE
 
 CRASHED = "CrashLoopBackOff"
+PREPARED = f"{NOTE}prepared"
+"""The annotation of a pod whose claims are prepared: the drivers that have done it."""
 HOST_DRIVER = "580.126.20"
 """A typical version, for drivers on the host and for images without a version in their tag."""
 
@@ -70,6 +73,17 @@ def version_of_image(pod: Json) -> str:
     image = next((c["image"] for c in pod["spec"]["containers"] if c["name"] == "nvidia-driver-ctr"), "")
     tag = str(image).rpartition(":")[2]
     return tag.split("-")[0] if tag[:1].isdigit() else HOST_DRIVER
+
+
+def prepared(pod: Json) -> list[str] | None:
+    """Return the drivers that have prepared a pod's claims; None if they are not prepared."""
+    text = (pod["metadata"].get("annotations") or {}).get(PREPARED)
+    return None if text is None else [entry for entry in text.split(",") if entry]
+
+
+def claims_a_gpu(pod: Json) -> bool:
+    """Return whether NVIDIA's driver for GPUs has prepared a claim of a pod, and has not taken it back."""
+    return "gpu.nvidia.com" in (prepared(pod) or ())
 
 
 def labels_of(item: Json) -> dict[str, str]:

@@ -77,16 +77,32 @@ def label_patch(node: Json, spec: Json) -> dict[str, str | None]:
 
 _CLAIMED = ("driver", "dra-driver", "dra-validator", "dcgm-dra", "dcgm-exporter-dra")
 """The operands of a GPUCluster."""
+PLUGIN_LABEL = f"{DEPLOY}dra-driver"
 
 
 def claim_label_patch(node: Json) -> dict[str, str | None]:
-    """Return the changes of a node's labels for the operands of a GPUCluster."""
-    if not is_gpu_node(node):
-        return {}
+    """Return the changes of a node's labels for the operands of a GPUCluster.
+
+    It has no switch for the operands of one node, and leaves the values of paused operands alone.
+    """
     labels = labels_of(node)
-    wanted = {PRESENT: "true", **{DEPLOY + name: "true" for name in _CLAIMED}}
-    left = {key for key in labels if key in _DEPLOYABLE} - wanted.keys()
-    return {**{key: value for key, value in wanted.items() if labels.get(key) != value}, **dict.fromkeys(sorted(left))}
+    mine = {DEPLOY + name for name in _CLAIMED}
+    if not is_gpu_node(node):
+        if labels.get(PRESENT) != "true":
+            return {}
+        return {PRESENT: "false", **dict.fromkeys(sorted(labels.keys() & (_DEPLOYABLE | mine)))}
+    left = (labels.keys() & _DEPLOYABLE) - mine - {f"{DEPLOY}vgpu-manager"}
+    present = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
+    return {**present, **{key: "true" for key in sorted(mine) if not labels.get(key)}, **dict.fromkeys(sorted(left))}
+
+
+def swept_claim_labels(node: Json, *, serves: bool) -> dict[str, str | None]:
+    """Return the changes that take the operands of a GPUCluster off a node that has a ClusterPolicy again.
+
+    ``serves`` is whether pods on the node hold claims: then the plugin that prepared them stays.
+    """
+    mine = {DEPLOY + name for name in _CLAIMED if name != "driver"} & labels_of(node).keys()
+    return dict.fromkeys(sorted(mine - ({PLUGIN_LABEL} if serves else set())))
 
 
 def _operand_patch(labels: t.Mapping[str, str], deployed: set[str], spec: Json) -> dict[str, str | None]:

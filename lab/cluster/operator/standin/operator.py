@@ -77,7 +77,7 @@ class Operator:
             "labels": Labeller(self._api, self._caches, line),
             "policy": Reconciler(self._api, namespace, env, self._caches, line),
             "drivers": DriverReconciler(self._api, namespace, env, self._caches, line),
-            "cluster": ClusterReconciler(self._api, namespace, self._caches),
+            "cluster": ClusterReconciler(self._api, namespace, env, self._caches),
             "upgrade": self._upgrader,
         }
         self._active.set()
@@ -130,7 +130,7 @@ class Operator:
             self._wake("cluster", "policy", "labels", "drivers")
 
     def _daemonset_changed(self, before: Json | None, after: Json | None) -> None:
-        self._wake("policy")
+        self._wake("policy", "cluster")
         item = after or before or {}
         if (item["metadata"].get("labels") or {}).get(COMPONENT[0]) != COMPONENT[1]:
             return

@@ -35,11 +35,15 @@ def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json
 
 def _describe(observation: Observation, verdict: Verdict) -> Json:
     policy = observation.policy
-    status = (policy or {}).get("status") or {}
+    return {"clusterpolicy": changes.strip_managed(policy) if policy else {}, **described(policy, verdict)}
+
+
+def described(item: Json | None, verdict: Verdict) -> Json:
+    """Return who owns the fields of what describes the stack, what the operator says of it, and the verdict."""
+    status = (item or {}).get("status") or {}
     return {
-        "exists": policy is not None,
-        "clusterpolicy": changes.strip_managed(policy) if policy else {},
-        "owners": ownership.owners_of(policy) if policy else {},
+        "exists": item is not None,
+        "owners": ownership.owners_of(item) if item else {},
         "state": status.get("state", ""),
         "conditions": status.get("conditions") or [],
         "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},

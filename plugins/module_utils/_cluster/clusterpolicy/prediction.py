@@ -31,7 +31,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-CRD = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions", names.CLUSTERPOLICY_CRD)
+CRDS_PATH = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions")
 DRY_RUN = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
 
 
@@ -94,16 +94,18 @@ def predict(cluster: Cluster, apply: Apply) -> tuple[Json, list[str]]:
         raise explained(cluster, e) from e
 
 
-def explained(cluster: Cluster, error: GpuOpsError) -> GpuOpsError:
+def explained(
+    cluster: Cluster, error: GpuOpsError, kind: str = "ClusterPolicy", crd_name: str = names.CLUSTERPOLICY_CRD
+) -> GpuOpsError:
     """Return the API server's refusal of an apply in the user's terms, with suggestions from the CRD's schema."""
-    known = spec_schema(cluster) if error.reason in ("Invalid", "ServerError") else None
-    return refusals.explain(error, known)
+    known = spec_schema(cluster, crd_name) if error.reason in ("Invalid", "ServerError") else None
+    return refusals.explain(error, known, kind)
 
 
-def spec_schema(cluster: Cluster) -> Json | None:
-    """Return the CRD's schema of the spec, or None if there is none or the user may not read it."""
+def spec_schema(cluster: Cluster, crd_name: str = names.CLUSTERPOLICY_CRD) -> Json | None:
+    """Return a CRD's schema of the spec, or None if there is none or the user may not read it."""
     try:
-        crd = cluster.get(CRD) or {}
+        crd = cluster.get(f"{CRDS_PATH}/{crd_name}") or {}
     except GpuOpsError:
         return None
     versions = (crd.get("spec") or {}).get("versions") or []

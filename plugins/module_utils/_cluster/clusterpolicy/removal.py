@@ -32,17 +32,18 @@ def remove(cluster: Cluster, request: PolicyRequest) -> Json:
     permission.permit_removal(running, request.allows_disruption)
     cluster.delete(path)
     if request.waits and not cluster.check_mode:
-        _wait_until_gone(cluster, existing, request.namespace, request.timeout_s)
+        wait_until_gone(cluster, existing, path, request.namespace, request.timeout_s)
     gpu_pods = None if running is None else len(running)
     return {"changed": True, "clusterpolicy": {}, "gpu_pods": gpu_pods, "diff": change.diff}
 
 
-def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
+def wait_until_gone(cluster: Cluster, owner: Json, path: str, namespace: str, timeout_s: float) -> None:
+    """Wait until a deleted ClusterPolicy or GPUCluster and its DaemonSets are gone."""
     left = ""
 
     def look() -> bool | None:
         nonlocal left
-        left = _remains(cluster, policy, namespace)
+        left = _remains(cluster, owner, path, namespace)
         return None if left else True
 
     if waiting.until(look, timeout_s) is None:
@@ -52,14 +53,14 @@ def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: 
         )
 
 
-def _remains(cluster: Cluster, policy: Json, namespace: str) -> str:
-    """Return what is left of a deleted ClusterPolicy, or an empty string: its DaemonSets, or else the object itself."""
+def _remains(cluster: Cluster, owner: Json, path: str, namespace: str) -> str:
+    """Return what is left of a deleted object, or an empty string: its DaemonSets, or else the object itself."""
     daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
-    left = [objects.name_of(item) for item in daemonsets if _is_owned_by(policy, item)]
-    name = objects.name_of(policy)
-    if left or cluster.get(f"{observe.CLUSTERPOLICIES_PATH}/{name}") is None:
+    left = [objects.name_of(item) for item in daemonsets if _is_owned_by(owner, item)]
+    if left or cluster.get(path) is None:
         return first_few(left)
-    return f"ClusterPolicy {name} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
+    finalizers = json.dumps(owner["metadata"].get("finalizers") or [])
+    return f"{owner['kind']} {objects.name_of(owner)} (finalizers: {finalizers})"
 
 
 def _is_owned_by(owner: Json, item: Json) -> bool:

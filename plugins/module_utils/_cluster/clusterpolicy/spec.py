@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # The module's options that are blocks of the spec
 
-_COMPONENT = ArgumentSpec(
+COMPONENT_BLOCK = ArgumentSpec(
     {
         "enabled": {"type": "bool"},
         "repository": {"type": "str"},
@@ -56,7 +56,7 @@ _DRIVER = ArgumentSpec(
         "upgrade_policy": UPGRADE_POLICY.as_dict(),
     }
 )
-_DAEMONSETS = ArgumentSpec(
+DAEMONSETS_BLOCK = ArgumentSpec(
     {
         "labels": {"type": "dict"},
         "annotations": {"type": "dict"},
@@ -67,13 +67,13 @@ _DAEMONSETS = ArgumentSpec(
     }
 )
 _BLOCKS: t.Mapping[str, ArgumentSpec] = {
-    **{operand.option: _COMPONENT for operand in operands.OPERANDS if operand is not operands.VALIDATOR},
+    **{operand.option: COMPONENT_BLOCK for operand in operands.OPERANDS if operand is not operands.VALIDATOR},
     "driver": _DRIVER,
-    "device_plugin": ArgumentSpec({"config": {"type": "dict"}}).including(_COMPONENT),
-    **dict.fromkeys(operands.SIBLINGS, _COMPONENT),
+    "device_plugin": ArgumentSpec({"config": {"type": "dict"}}).including(COMPONENT_BLOCK),
+    **dict.fromkeys(operands.SIBLINGS, COMPONENT_BLOCK),
     "mig": ArgumentSpec({"strategy": {"type": "str", "choices": ["none", "single", "mixed"]}}),
     "cdi": ArgumentSpec({"enabled": {"type": "bool"}, "nri_plugin_enabled": {"type": "bool"}}),
-    "daemonsets": _DAEMONSETS,
+    "daemonsets": DAEMONSETS_BLOCK,
 }
 BLOCK_OPTIONS = ArgumentSpec({name: block.as_dict() for name, block in _BLOCKS.items()})
 """The blocks that have typed options. Any other field goes into the option ``spec``."""
@@ -140,7 +140,12 @@ def request_of(options: t.Mapping[str, t.Any]) -> PolicyRequest:
 
 def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
     """Return the spec that the options ask for. Raises `GpuOpsError` for two values of one field or a wrong type."""
-    typed = {field_name(name): block_of(options[name]) for name in _BLOCKS if options[name] is not None}
+    return merged_spec(options, _BLOCKS)
+
+
+def merged_spec(options: t.Mapping[str, t.Any], blocks: t.Iterable[str]) -> Json:
+    """Return the spec of these options that are blocks, merged with the option ``spec``. Raises as `desired_spec`."""
+    typed = {field_name(name): block_of(options[name]) for name in blocks if options[name] is not None}
     spec = _merged(typed, options["spec"])
     for key, value in spec.items():
         if value is not None and not isinstance(value, dict):

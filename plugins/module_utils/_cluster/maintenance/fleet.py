@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     MaintenanceRequest,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of, version_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuHolders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -57,7 +57,7 @@ class Fleet:
         self.interruption = interruption or waiting.Noted()
         self.unread: list[str] = []
         """What this user may not read, and so must be told that it was not considered."""
-        self._claims = GpuClaims(cluster)
+        self._gpu_holders = GpuHolders(cluster)
         self.seen: t.Mapping[str, Json] = {}
         """The nodes as the last look has seen them, with their versions."""
         self._elsewhere: marks.Elsewhere = {}
@@ -169,7 +169,7 @@ class Fleet:
         """Return whether a drain evicts this pod."""
         if not eviction.is_movable(pod):
             return False
-        return self.request.evicts_all or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
+        return self.request.evicts_all or pod in self._gpu_holders
 
     def patch(self, name: str, make_patch: MakePatch) -> Patched:
         """Patch the newest version of a node; return it, and whether there was anything to change.

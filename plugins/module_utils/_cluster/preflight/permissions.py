@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -29,6 +30,7 @@ class Permission:
 
 
 RBAC = "rbac.authorization.k8s.io"
+_DRA = names.DRA_GROUP
 _WRITE = "get create patch"
 
 _VERDICT = (
@@ -39,6 +41,7 @@ _VERDICT = (
     Permission("", "pods", "get list", in_namespace=True),
     Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
     Permission("nvidia.com", "nvidiadrivers", "list", is_optional=True),
+    Permission(_DRA, "resourceslices devicetaintrules", "list", is_optional=True),
     Permission("", "events", "list", in_namespace=True, is_optional=True),
     Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
     Permission("apps", "controllerrevisions", "list", in_namespace=True, is_optional=True),
@@ -49,8 +52,7 @@ _VERDICT = (
 
 _GPU_PODS = (
     Permission("", "pods", "list"),
-    Permission("resource.k8s.io", "resourceclaims", "list", is_optional=True),
-    Permission("resource.k8s.io", "resourceslices", "list", is_optional=True),
+    Permission(_DRA, "resourceclaims", "list", is_optional=True),
 )
 """What finding the pods that use GPUs reads."""
 
@@ -58,6 +60,8 @@ _WORKLOAD = (
     Permission("", "pods", "create get list delete", in_namespace=True),
     Permission("", "pods/log", "get", in_namespace=True),
     Permission("scheduling.k8s.io", "priorityclasses", "list create get delete", is_optional=True),
+    Permission(_DRA, "resourceclaimtemplates", "list create get delete", in_namespace=True, is_optional=True),
+    Permission(_DRA, "resourceclaims", "list", in_namespace=True, is_optional=True),
 )
 """What a workload on a GPU needs: pods that end soon, and a priority below that of all others."""
 
@@ -149,7 +153,7 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
     "usage": (
         Permission("", "nodes", "list"),
         Permission("", "pods", "list"),
-        Permission("resource.k8s.io", "resourceclaims", "list", is_optional=True),
+        Permission(_DRA, "resourceclaims", "list", is_optional=True),
         Permission("apps", "daemonsets", "list", in_namespace=True),
         # Not with a Prometheus.
         Permission("", "pods/portforward", "get create", in_namespace=True),

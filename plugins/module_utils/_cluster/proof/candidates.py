@@ -12,7 +12,9 @@ import dataclasses
 import math
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_reader import NO_DEVICES, Offered
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_claims
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import WorkloadVerdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
@@ -26,8 +28,6 @@ Options = t.Mapping[str, t.Any]
 
 DEPLOY_SANDBOX = names.DEPLOY_PREFIX + "sandbox-validator"
 """The operator sets this label on the nodes whose GPUs are for virtual machines, whatever their kind."""
-DEPLOY_DRA = names.DEPLOY_PREFIX + "dra-driver"
-"""The operator sets this label on the nodes of a GPUCluster."""
 
 NOT_FOR_PODS = (tolerance.SWITCHED_OFF, tolerance.VIRTUAL)
 """Codes of nodes that give no GPU to a pod because a user wants it so. They do not count for ``min_tested``."""
@@ -47,17 +47,17 @@ class Selection:
         return len(self.names) - sum(verdict.code in NOT_FOR_PODS for verdict in self.verdicts)
 
 
-def select(all_nodes: list[Json], options: Options) -> Selection:
-    """Choose the nodes, and the resource of each. Raises an error without a node to test."""
+def select(all_nodes: list[Json], options: Options, offered: Offered = NO_DEVICES) -> Selection:
+    """Choose the nodes, and the resource or DeviceClass of each. Raises an error without a node to test."""
     by_name = {name_of(node): node for node in all_nodes}
-    chosen = _chosen(all_nodes, options)
+    chosen = _chosen(all_nodes, options, offered)
     if not chosen:
         raise _nothing_to_test(options)
     testable, verdicts = {}, []
     for name in chosen:
         node = by_name.get(name)
-        resource = _resource(node, options) if node else None
-        verdict = _without_pod(name, node, resource, options)
+        resource = _resource(node, options, offered) if node else None
+        verdict = _without_pod(name, node, resource, options, offered)
         if verdict:
             verdicts.append(verdict)
         else:
@@ -99,11 +99,12 @@ class CandidateSlimmer(Slimmer):
         return kept
 
 
-def _chosen(all_nodes: list[Json], options: Options) -> list[str]:
+def _chosen(all_nodes: list[Json], options: Options, offered: Offered) -> list[str]:
     if options["nodes"] is not None:
         return list(dict.fromkeys(options["nodes"]))
     tests = tolerance.parse_selector(options["node_selector"] or "")
-    gpu_nodes = (node for node in all_nodes if _has_gpus(node, options["resource"]))
+    pools = offered.by_node
+    gpu_nodes = (node for node in all_nodes if name_of(node) in pools or _has_gpus(node, options["resource"]))
     selected = {name_of(node) for node in gpu_nodes if all(test(labels_of(node)) for test in tests)}
     return sorted(selected.difference(options["exclude_nodes"]))
 
@@ -125,14 +126,23 @@ def _nothing_to_test(options: Options) -> GpuOpsError:
     )
 
 
-def _resource(node: Json, options: Options) -> str | None:
-    """Return the resource to request on a node, or None if the node does not offer enough of any."""
+def _resource(node: Json, options: Options, offered_devices: Offered) -> str | None:
+    """Return the resource or DeviceClass to request on a node, or None if the node does not offer enough of any."""
+    if smoke_claims.is_class(options["resource"]):
+        return _class(node, [options["resource"]], options, offered_devices)
     if options["resource"]:
         enough = nodes.offered(node, options["resource"]) >= options["count"]
         return str(options["resource"]) if enough else None
     offered = nodes.gpu_quantities(node, "allocatable")
     enough_of = [name for name, number in offered.items() if number >= options["count"]]
-    return min(enough_of, key=lambda name: (_rank(name), -offered[name], name), default=None)
+    found = min(enough_of, key=lambda name: (_rank(name), -offered[name], name), default=None)
+    return found or _class(node, [names.DEVICE_CLASSES["gpu"], names.DEVICE_CLASSES["mig"]], options, offered_devices)
+
+
+def _class(node: Json, classes: t.Iterable[str], options: Options, offered: Offered) -> str | None:
+    """Return the first DeviceClass of which claims can get enough on a node."""
+    found = (each for each in classes if smoke_claims.enough_of(offered, name_of(node), each, options["count"]))
+    return next(found, None)
 
 
 def _rank(resource: str) -> int:
@@ -140,7 +150,9 @@ def _rank(resource: str) -> int:
     return 2 if resource.startswith(names.MIG_RESOURCE_PREFIX) else int(resource != names.GPU_RESOURCE)
 
 
-def _without_pod(name: str, node: Json | None, resource: str | None, options: Options) -> WorkloadVerdict | None:
+def _without_pod(
+    name: str, node: Json | None, resource: str | None, options: Options, offered: Offered
+) -> WorkloadVerdict | None:
     """Return the verdict on a node that needs no pod, or None for a node that can be tested."""
     if node is None:
         return WorkloadVerdict(name, reason="There is no such node.")
@@ -152,7 +164,7 @@ def _without_pod(name: str, node: Json | None, resource: str | None, options: Op
         return WorkloadVerdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
     if not is_ready:
         return WorkloadVerdict(name, reason=f"The node is not Ready: {_why_not_ready(node)}.")
-    return None if resource else _offers_too_little(name, node, options)
+    return None if resource else _offers_too_little(name, node, options, offered)
 
 
 def _not_for_pods(node: Json) -> tuple[str, str] | None:
@@ -164,8 +176,6 @@ def _not_for_pods(node: Json) -> tuple[str, str] | None:
         return None
     if labels.get(DEPLOY_SANDBOX) == "true":
         return tolerance.VIRTUAL, f"The node's GPUs are for virtual machines (label {names.WORKLOAD_CONFIG})."
-    if labels.get(DEPLOY_DRA) == "true":
-        return "ResourceClaims", "The node gives GPUs through Dynamic Resource Allocation, and the test makes no claim."
     return None
 
 
@@ -181,9 +191,11 @@ def _why_not_ready(node: Json) -> str:
     return ready.get("message") or "its kubelet has not reported yet"
 
 
-def _offers_too_little(name: str, node: Json, options: Options) -> WorkloadVerdict:
+def _offers_too_little(name: str, node: Json, options: Options, offered_devices: Offered) -> WorkloadVerdict:
     """Judge a node that does not offer the resource, or not enough of it."""
     wanted = options["resource"]
+    if smoke_claims.is_class(wanted) or _is_claimed(node, offered_devices):
+        return WorkloadVerdict(name, reason=_devices_missing(name, wanted, options["count"], offered_devices))
     offered = {key: number for key, number in nodes.gpu_quantities(node, "allocatable").items() if number}
     what = ", ".join(f"{number} {key}" for key, number in sorted(offered.items())) or "no GPU"
     if wanted and offered and wanted not in offered and options["nodes"] is None:
@@ -192,6 +204,26 @@ def _offers_too_little(name: str, node: Json, options: Options) -> WorkloadVerdi
         )
     reason = f"The node offers {what}, but the test needs {_needs(options)}. Check the node's device plugin."
     return WorkloadVerdict(name, reason=reason)
+
+
+def _is_claimed(node: Json, offered: Offered) -> bool:
+    """Return whether pods get GPUs of a node by claims, and not from a device plugin."""
+    is_labelled = labels_of(node).get(operands.DRA_PLUGIN.deploy_label) == "true"
+    return (is_labelled or name_of(node) in offered.by_node) and not nodes.has_allocatable_gpus(node)
+
+
+def _devices_missing(name: str, wanted: str | None, count: int, offered: Offered) -> str:
+    """Return why claims cannot get enough devices of a node."""
+    if offered.refusal:
+        return "What the node offers to claims is unknown, because this user may not list ResourceSlices."
+    pool = offered.by_node.get(name)
+    usable = sum(not device.is_kept_away for device in pool.devices) if pool and not pool.missing else 0
+    what = f"offers {usable} device{'' if usable == 1 else 's'} to claims" if pool else "has no ResourceSlice"
+    needed = f"{count} of {wanted}" if wanted else f"{count} GPU{'' if count == 1 else 's'}"
+    return (
+        f"The node {what}, but the test needs {needed}. gpu_stack_info shows its devices and their "
+        f"taints. See also the log of {operands.DRA_PLUGIN.daemonset} on the node."
+    )
 
 
 def _needs(options: Options) -> str:

@@ -17,7 +17,15 @@ import uuid
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import candidates, priority, workload
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_reader import NO_DEVICES, Offered
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import (
+    candidates,
+    priority,
+    smoke_claims,
+    workload,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_claims import SmokeClaims
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
     Options,
     WorkloadProgress,
@@ -59,10 +67,11 @@ def smoke_test(cluster: Cluster, options: Options) -> Json:
     refuse_below(options, count=1, parallel=1, timeout=1, log_lines=1)
     candidates.too_few_tested([], 0, options["min_tested"])
     nodes, _version = cluster.large_list(namespaced("v1", None, "nodes"), candidates.CandidateSlimmer())
-    selection = candidates.select(nodes, options)
+    offered = device_reader.read(cluster)
+    selection = candidates.select(nodes, options, offered)
     if options["priority_class_name"]:
         priority.check_given(cluster, options["priority_class_name"])
-    tested = [] if cluster.check_mode else SmokeTestRun(cluster, options).test(selection.testable)
+    tested = [] if cluster.check_mode else SmokeTestRun(cluster, options, offered).test(selection.testable)
     verdicts = sorted([*selection.verdicts, *tested], key=lambda verdict: verdict.node)
     counts = summary(verdicts, len(selection.names))
     result: Json = {
@@ -105,6 +114,8 @@ class _Started:
     since: float
     pod: str | None = None
     stuck_since: float | None = None
+    devices: list[Json] = dataclasses.field(default_factory=list)
+    """What the claim of its pod has, once that is known."""
 
     def progress(self, pod: Json | None) -> WorkloadProgress:
         """Return how far the workload is, and note since when its container has been stuck."""
@@ -116,7 +127,7 @@ class _Started:
 class SmokeTestRun:
     """One run of the test over a fleet."""
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
+    def __init__(self, cluster: Cluster, options: Options, offered: Offered = NO_DEVICES) -> None:
         self._cluster = cluster
         self._options = options
         self._id = uuid.uuid4().hex[:12]
@@ -131,6 +142,8 @@ class SmokeTestRun:
         self._pods = namespaced("v1", namespace, "pods")
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
         self._events = namespaced("v1", namespace, "events")
+        self._selector = f"{workload.RUN_LABEL}={self._id}"
+        self._claims = SmokeClaims(cluster, namespace, options["count"], offered)
 
     def test(self, resources: t.Mapping[str, str]) -> list[WorkloadVerdict]:
         """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure.
@@ -138,6 +151,8 @@ class SmokeTestRun:
         ``resources`` has the resource to request on each node.
         """
         self._delete_expired()
+        if any(map(smoke_claims.is_class, resources.values())):
+            self._delete_expired_at(self._claims.templates_path)
         if not resources:
             return []
         self._waiting.extend(resources.items())
@@ -153,21 +168,21 @@ class SmokeTestRun:
         """Make the PriorityClass of this run unless the user names one."""
         if self._class:
             return
-        longest_s = math.ceil(len(self._waiting) / self._options["parallel"]) * self._options["timeout"]
-        metadata = workload.metadata_of(self._id, self._cluster.now() + longest_s)
-        if priority.make(self._cluster, self._own_class, metadata):
+        if priority.make(self._cluster, self._own_class, self._metadata()):
             self._class, self._class_since = self._own_class, time.monotonic()
 
     def _step(self) -> bool | None:
         """Start workloads up to the limit, and judge the running ones from one LIST. Return True at the end."""
         self._start_some()
-        listed = self._cluster.list(self._pods, labelSelector=f"{workload.RUN_LABEL}={self._id}") or []
+        listed = self._cluster.list(self._pods, labelSelector=self._selector) or []
+        claims = self._claims.read(self._selector)
         by_node = {annotations_of(pod).get(workload.NODE_ANNOTATION): pod for pod in listed}
         refused = self._refused(by_node)
         for node, started in list(self._active.items()):
             if node in refused:
                 self._refuse(node, started, refused[node])
             else:
+                started.devices = started.devices or self._claims.devices_of(by_node.get(node), claims)
                 self._look(node, started, by_node.get(node))
         return None if self._waiting or self._active else True
 
@@ -204,9 +219,10 @@ class SmokeTestRun:
 
     def _start(self, node: str, resource: str) -> bool:
         """Start a workload, or judge the node if the API refuses it. Return False if the same may work later."""
-        request = workload.WorkloadRequest(node, resource, self._class)
-        body = workload.manifest(request, self._id, self._options, self._cluster.now())
         try:
+            template = self._template(resource) if smoke_claims.is_class(resource) else None
+            request = workload.WorkloadRequest(node, resource, self._class, template)
+            body = workload.manifest(request, self._id, self._options, self._cluster.now())
             created = self._cluster.create(self._objects, body)
         except GpuOpsError as e:
             if e.reason in AWAY:
@@ -221,6 +237,15 @@ class SmokeTestRun:
         pod = name_of(created) if self._options["kind"] == "Pod" else None
         self._active[node] = _Started(name_of(created), resource, time.monotonic(), pod)
         return True
+
+    def _template(self, device_class: str) -> str:
+        """Return the name of the template for the claims of pods."""
+        return self._claims.template(device_class, self._own_class, self._metadata())
+
+    def _metadata(self) -> Json:
+        """Return the labels and annotations of what outlives each workload of this run."""
+        longest_s = math.ceil((len(self._waiting) + len(self._active)) / self._options["parallel"])
+        return workload.metadata_of(self._id, self._cluster.now() + longest_s * self._options["timeout"])
 
     def _may_work_later(self, error: GpuOpsError) -> bool:
         """Return whether a quota may become free, or an API server has not heard of the new PriorityClass yet."""
@@ -251,8 +276,11 @@ class SmokeTestRun:
         if verdict.exit_code:
             last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "it wrote no log")
             reason = f"{reason}: {last}"
+        strange = smoke_claims.contradiction(log, started.devices) if verdict.passed else ""
+        if strange:
+            verdict, reason = dataclasses.replace(verdict, passed=False), strange
         seen: Json = {"resource": started.resource, "pod": started.pod, "log": log, "seconds": round(age_s, 1)}
-        return dataclasses.replace(verdict, node=node, reason=reason, **seen)
+        return dataclasses.replace(verdict, node=node, reason=reason, devices=tuple(started.devices), **seen)
 
     def _log(self, pod: str) -> str:
         try:
@@ -293,6 +321,7 @@ class SmokeTestRun:
     def _delete_objects(self) -> bool:
         for name in self._left(self._objects):
             self._cluster.delete(f"{self._objects}/{name}")
+        self._claims.delete(self._selector)
         if self._class in (None, self._own_class):
             self._delete_class()
         return True
@@ -315,7 +344,7 @@ class SmokeTestRun:
 
     def _left(self, path: str) -> list[str]:
         """Return the names of this run's objects, read from storage rather than from a cache that may lag."""
-        listed = self._cluster.get(path, {"labelSelector": f"{workload.RUN_LABEL}={self._id}"}) or {}
+        listed = self._cluster.get(path, {"labelSelector": self._selector}) or {}
         return [name_of(item) for item in listed.get("items") or []]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_claims
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -64,15 +65,20 @@ class WorkloadVerdict:
     log: str = ""
     pod: str | None = None
     seconds: float = 0.0
+    devices: tuple[Json, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadRequest:
-    """What one workload asks for: a resource of a node, in a PriorityClass or the cluster's default."""
+    """What one workload asks for: a resource of a node, in a PriorityClass or the cluster's default.
+
+    With a ``claim_template``, the resource is a DeviceClass, and the template makes the pod's claim.
+    """
 
     node: str
     resource: str
     priority_class: str | None = None
+    claim_template: str | None = None
 
 
 def metadata_of(run: str, expires: float) -> Json:
@@ -108,12 +114,20 @@ def _pod_spec(request: WorkloadRequest, options: Options) -> Json:
             "imagePullSecrets": [{"name": name} for name in options["image_pull_secrets"]],
             "tolerations": options["tolerations"],
             "affinity": {"nodeAffinity": _only_on(request.node)},
-            "containers": [_container(request.resource, options)],
+            "resourceClaims": _claims(request),
+            "containers": [_container(request, options)],
         }
     )
 
 
-def _container(resource: str, options: Options) -> Json:
+def _claims(request: WorkloadRequest) -> list[Json] | None:
+    if request.claim_template is None:
+        return None
+    return [{"name": smoke_claims.REQUEST, "resourceClaimTemplateName": request.claim_template}]
+
+
+def _container(request: WorkloadRequest, options: Options) -> Json:
+    limits: Json = {"limits": {request.resource: str(options["count"])}}
     return _without_none(
         {
             "name": "workload",
@@ -121,7 +135,7 @@ def _container(resource: str, options: Options) -> Json:
             "imagePullPolicy": options["image_pull_policy"],
             "command": options["command"],
             "args": options["args"],
-            "resources": {"limits": {resource: str(options["count"])}},
+            "resources": {"claims": [{"name": smoke_claims.REQUEST}]} if request.claim_template else limits,
             "securityContext": RESTRICTED if options["security_context"] is None else options["security_context"],
         }
     )
@@ -224,12 +238,17 @@ def _judge_start(status: Json, progress: WorkloadProgress) -> WorkloadVerdict | 
     return WorkloadVerdict("", reason=f"{cause}{said}. {_REMEDIES[cause]}")
 
 
+_ALL_HELD = "cannot allocate all claims"
+"""The scheduler's words for a node without enough free devices. Source: Kubernetes 1.36,
+``pkg/scheduler/framework/plugins/dynamicresources``."""
+
+
 def _judge_schedule(status: Json, progress: WorkloadProgress, options: Options) -> WorkloadVerdict | None:
     """Judge a pod that the scheduler cannot place. None means that a GPU may still become free."""
     message = _unschedulable(status)
     if not message or progress.age_s < UNSCHEDULABLE_S:
         return None
-    if f"Insufficient {progress.resource}" not in message:
+    if f"Insufficient {progress.resource}" not in message and _ALL_HELD not in message:
         return WorkloadVerdict("", reason=f"The scheduler cannot place the pod: {message}")
     return _busy(progress.resource) if options["skip_busy"] else None
 

@@ -38,13 +38,13 @@ LEASE = "53822513.nvidia.com"
 """The lease of the operator that acts, if there are several. Its name is in the operator's source."""
 
 
-def marks(policy: Json | None, daemonsets: list[Json]) -> Marks:
-    """Return what an edit of the ClusterPolicy will change, from before the edit."""
-    return Marks(_generation(policy or {"metadata": {}}), _hashes(daemonsets))
+def marks(subject: Json | None, daemonsets: list[Json]) -> Marks:
+    """Return what an edit of the ClusterPolicy or GPUCluster will change, from before the edit."""
+    return Marks(_generation(subject or {"metadata": {}}), _hashes(daemonsets))
 
 
-def _generation(policy: Json) -> int:
-    return int(policy["metadata"].get("generation", 0))
+def _generation(subject: Json) -> int:
+    return int(subject["metadata"].get("generation", 0))
 
 
 def _hashes(daemonsets: list[Json]) -> dict[str, str]:
@@ -71,12 +71,12 @@ def leader(lease: Json) -> Leader | None:
 
 def has_acted(observation: Observation) -> bool:
     """Return whether a DaemonSet shows that the operator has seen the last edit, or whether there was no edit."""
-    policy, before = observation.policy or {"metadata": {}}, observation.before
-    if before and before.generation == _generation(policy):
+    subject, before = observation.subject or {"metadata": {}}, observation.before
+    if before and before.generation == _generation(subject):
         return True
     if before and before.hashes != _hashes(observation.daemonsets):
         return True
-    uid, edited = policy["metadata"].get("uid"), objects.last_write(policy)
+    uid, edited = subject["metadata"].get("uid"), objects.last_write(subject)
     return any(objects.last_write(item) >= edited for item in observation.daemonsets if _is_owned(item, uid))
 
 
@@ -88,7 +88,7 @@ def about_edit(observation: Observation) -> Reasons:
     """Yield that the status may still be about the spec before the last edit."""
     age_s = observation.seconds_since_edit
     if age_s < FRESH_EDIT_S:
-        message = "The ClusterPolicy was changed a moment ago, so its status may still be about the old spec."
+        message = f"The {observation.kind} was changed a moment ago, so its status may still be about the old spec."
         yield Reason("progressing", "JustChanged", message)
     elif not has_acted(observation):
         yield from _about_unseen(observation, age_s)
@@ -99,8 +99,8 @@ def _about_unseen(observation: Observation, age_s: float) -> Reasons:
     silent_s = observation.now - acting.renewed if acting else 0.0
     if silent_s > max(age_s, SILENT_S):
         message = (
-            f"The operator last renewed its lease {LEASE} {int(silent_s)} s ago, before the ClusterPolicy was changed, "
-            "so the change still waits for the operator."
+            f"The operator last renewed its lease {LEASE} {int(silent_s)} s ago, before the {observation.kind} was "
+            "changed, so the change still waits for the operator."
         )
         remedy = f"See the log of the operator's pod in namespace {observation.namespace}."
         yield Reason("progressing", "OperatorSilent", message, remedy)
@@ -109,8 +109,8 @@ def _about_unseen(observation: Observation, age_s: float) -> Reasons:
     # An operator that took over after the edit had less time for it.
     if age_s < UNSEEN_S or (age_s < 2 * UNSEEN_S and led_s < min(age_s, UNSEEN_S)):
         message = (
-            f"The ClusterPolicy was changed {int(age_s)} s ago, and no DaemonSet has changed since: the operator has "
-            f"not acted yet, or the change concerns no operand. It counts as done after {UNSEEN_S} s."
+            f"The {observation.kind} was changed {int(age_s)} s ago, and no DaemonSet has changed since: the operator "
+            f"has not acted yet, or the change concerns no operand. It counts as done after {UNSEEN_S} s."
         )
         # A single look does not know what was before. A wait that does may have found the edit done a moment ago.
         yield Reason("progressing" if observation.waits else "note", "JustChanged", message)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
+    device_reasons,
     driver_reasons,
     node_reasons,
     operand_reasons,
@@ -59,7 +60,7 @@ def judge(observation: Observation, limits: Tolerance = tolerance.NOTHING) -> Ve
 
 def _offers_gpus(observation: Observation, node: Json) -> bool:
     """Return whether pods can get GPUs of a node, from the device plugin or by claims."""
-    return nodes.has_allocatable_gpus(node) or objects.name_of(node) in observation.claimable
+    return nodes.has_allocatable_gpus(node) or observation.offered.can_claim(objects.name_of(node))
 
 
 def scope_of(observation: Observation, limits: Tolerance) -> JudgedScope:
@@ -98,6 +99,7 @@ def _reasons(observation: Observation, found: list[DaemonSetRollout], scope: Jud
         yield from driver_reasons.about_drivers(observation, held)
         yield from node_reasons.reasons(driver_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
+        yield from node_reasons.reasons(device_reasons.about_devices(observation, gpu_nodes), gpu_nodes)
         yield from policy_reasons.about_state(observation, held)
 
 

@@ -25,7 +25,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
     nodes,
     objects,
     operands,
-    pods,
     upgrades,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
@@ -325,7 +324,7 @@ def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     has_plugin = operands.enabled(operands.DEVICE_PLUGIN, spec)
     tolerations = operands.tolerations(spec.get("daemonsets"))
     serving = [node for node in gpu_nodes if not has_plugin or _has_device_plugin(node, tolerations)]
-    yield _without_gpus(serving, observation.claimable, has_plugin)
+    yield _without_gpus(observation, serving, has_plugin)
     reduced = [node for node in serving if nodes.missing_gpus(node)]
     if reduced:
         what = f"{objects.name_of(reduced[0])} lacks {nodes.missing_gpus(reduced[0])} of its GPUs for pods"
@@ -336,16 +335,20 @@ def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:
         yield NodeFinding("progressing", "UnhealthyGPUs", reduced, what, remedy, operands.DEVICE_PLUGIN.name)
 
 
-def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: bool) -> NodeFinding:
-    """Return the finding about nodes whose GPUs neither the device plugin nor anything else offers."""
+def _without_gpus(observation: Observation, serving: list[Json], has_plugin: bool) -> NodeFinding:
+    """Return the finding about nodes whose GPUs neither the device plugin nor claims give to pods."""
     empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
-    missing = [node for node in empty if objects.name_of(node) not in claimable]
+    pools = observation.offered.by_node
+    missing = [node for node in empty if objects.name_of(node) not in pools]
     what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
-    remedy = "See the log of the device plugin's pod on the node."
-    if not has_plugin:
-        what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
+    remedy, operand = "See the log of the device plugin's pod on the node.", operands.DEVICE_PLUGIN
+    if observation.gpucluster is not None:
+        what, operand = f"no ResourceSlice of {names.DRA_DRIVER} offers their GPUs", operands.DRA_PLUGIN
+        remedy = f"See the log of the container {operand.container} of {operand.daemonset} on the node."
+    elif not has_plugin:
+        what += f", and no ResourceSlice of {names.DRA_DRIVER} offers their GPUs"
         remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
-    return NodeFinding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
+    return NodeFinding("progressing", "NoAllocatableGPUs", missing, what, remedy, operand.name)
 
 
 def _has_device_plugin(node: Json, tolerations: t.Iterable[Json]) -> bool:

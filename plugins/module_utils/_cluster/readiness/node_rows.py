@@ -12,9 +12,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_rows
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import DevicePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import ClaimReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -23,8 +26,13 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read the fleet once; return the result of gpu_stack_info."""
     limits = tolerance.of_options(options)
     observation = observe.observe(cluster, options["namespace"], options["name"], limits)
-    counted = pods.gpu_pods(cluster, observation.namespace) if options["allocated"] else None
-    return result_of(observation, limits, counted)
+    if not options["allocated"]:
+        return result_of(observation, limits, None)
+    claims = ClaimReader(cluster)
+    counted = pods.gpu_pods(cluster, observation.namespace, claims)
+    has_devices = any(pool.devices for pool in observation.offered.pools)
+    held = device_rows.holders(claims.all()) if has_devices else None
+    return result_of(observation, limits, counted, held=held)
 
 
 def result_of(
@@ -32,19 +40,22 @@ def result_of(
     limits: tolerance.Tolerance,
     counted: t.Iterable[pods.GpuPod] | None,
     verdict: Verdict | None = None,
+    held: device_rows.Holders | None = None,
 ) -> Json:
     """Return the result of gpu_stack_info for what was observed. ``counted`` are the pods with GPUs, or None.
 
-    ``verdict`` is that on the observation, for callers that know it already.
+    ``verdict`` is that on the observation, for callers that know it already. ``held`` has the claims of each device.
     """
     allocated = gpus_held(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
+    pools = observation.offered.by_node
     rows = [
         {
             **row_of(node, allocated, waiting_for),
-            "slices": _slices(node, None if counted is None else allocated),
-            "claimable": objects.name_of(node) in observation.claimable,
+            "slices": _slices(node, None if counted is None else allocated, pools.get(objects.name_of(node)), held),
+            "claimable": observation.offered.can_claim(objects.name_of(node)),
+            "devices": device_rows.rows(pools.get(objects.name_of(node)), held),
             "left_out": left_out.get(objects.name_of(node)),
         }
         for node in gpu_nodes
@@ -114,12 +125,20 @@ def row_of(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[s
     }
 
 
-def _slices(node: Json, allocated: t.Mapping[str, Json] | None) -> list[Json]:
-    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted."""
-    return [
-        {**dataclasses.asdict(offer), "allocated": None if allocated is None else _held(node, offer, allocated)}
-        for offer in nodes.gpu_offers(node)
+def _slices(
+    node: Json, allocated: t.Mapping[str, Json] | None, pool: DevicePool | None, held: device_rows.Holders | None
+) -> list[Json]:
+    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted.
+
+    Labels that GPU Feature Discovery has left behind say nothing about a node whose GPUs are claimed.
+    """
+    is_claimed = pool is not None and not nodes.gpu_quantities(node, "capacity")
+    counted = [
+        (offer, None if allocated is None else _held(node, offer, allocated))
+        for offer in ([] if is_claimed else nodes.gpu_offers(node))
     ]
+    every = [*counted, *device_rows.offers(pool, held)]
+    return [{**dataclasses.asdict(offer), "allocated": number} for offer, number in every]
 
 
 def _held(node: Json, offer: nodes.Offer, allocated: t.Mapping[str, Json]) -> int:
@@ -136,13 +155,24 @@ def driver_version(labels: t.Mapping[str, str]) -> str | None:
 def _summary(rows: list[Json]) -> Json:
     """Return the totals of the fleet."""
     gpus: dict[str, dict[str, int]] = {}
-    for row in rows:
-        for field in ("capacity", "allocatable", "allocated"):
-            for resource, number in row[field].items():
-                totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
-                totals[field] += number
+    for resource, field, number in (each for row in rows for each in _quantities(row)):
+        totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
+        totals[field] += number
     ready = sum(row["ready"] for row in rows)
     return {"nodes": len(rows), "nodes_ready": ready, "gpus": gpus, "slices": _slice_totals(rows)}
+
+
+def _quantities(row: Json) -> t.Iterator[tuple[str, str, int]]:
+    """Yield what a node has, offers and gives, by resource. What claims get stands under the DeviceClass."""
+    claimed = [part for part in row["slices"] if part["resource"] in names.DEVICE_CLASSES.values()]
+    for field in ("capacity", "allocatable", "allocated"):
+        for resource, number in row[field].items():
+            if not (claimed and resource == names.DRA_DRIVER):
+                yield resource, field, number
+    for part in claimed:
+        yield part["resource"], "capacity", part["expected"]
+        yield part["resource"], "allocatable", part["allocatable"]
+        yield part["resource"], "allocated", part["allocated"] or 0
 
 
 def _slice_totals(rows: list[Json]) -> Json:

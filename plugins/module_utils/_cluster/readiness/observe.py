@@ -17,6 +17,7 @@ import threading
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
     edits,
@@ -26,7 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Observation
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.following import Follower
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
@@ -85,10 +86,15 @@ class Observer:
         gpuclusters = cluster.list_readable(GPUCLUSTERS_PATH)
         name, namespace = found(policies, gpuclusters.items, self._name, self._namespace)
         drivers = cluster.list_readable(NVIDIADRIVERS_PATH)
+        offered = device_reader.read(cluster)
         # An old DaemonSet would show the revision before our own edit as complete.
         daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
         deployments = cluster.list(namespaced("apps/v1", namespace, "deployments"), resourceVersion="") or []
-        unreadable = {"GPUClusters": gpuclusters.refusal, "NVIDIADrivers": drivers.refusal}
+        unreadable = {
+            "GPUClusters": gpuclusters.refusal,
+            "NVIDIADrivers": drivers.refusal,
+            "ResourceSlices": offered.refusal if gpuclusters.items else "",
+        }
         observation = Observation(
             name=name,
             namespace=namespace,
@@ -98,6 +104,7 @@ class Observer:
             daemonsets=daemonsets,
             operators=[item for item in deployments if operands.is_operator(item)],
             nodes=nodes.result(),
+            offered=offered,
             now=cluster.now(),
             unreadable=tuple(kind for kind, refusal in unreadable.items() if refusal),
         )
@@ -158,7 +165,7 @@ class _Details:
         self._tolerates = bool(self._scope.outside) or limits.allowed(len(self._scope.judged)) > 0
 
     def added(self) -> Observation:
-        """Return the observation with pods, revisions, events and claimable GPUs."""
+        """Return the observation with pods, revisions and events."""
         observation, scope = self._observation, self._scope
         has_gpu_nodes = bool(scope.judged or scope.outside)
         trouble = troubles.read(
@@ -171,7 +178,6 @@ class _Details:
             refusals=trouble.refusals,
             outdated=self._outdated(),
             upgrade_failures=self._upgrade_failures(),
-            claimable=self._claimable(),
             leader=self._leader(),
         )
 
@@ -207,13 +213,6 @@ class _Details:
             causes[name] = upgrade_failure(self._cluster, name)
         return causes
 
-    def _claimable(self) -> frozenset[str]:
-        """Return the nodes whose GPUs can be claimed: only if there is no device plugin and GPUs seem to be missing."""
-        has_plugin = operands.enabled(operands.DEVICE_PLUGIN, self._observation.spec)
-        if has_plugin or all(map(node_objects.has_allocatable_gpus, self._scope.judged)):
-            return frozenset()
-        return frozenset(_claimable_nodes(self._cluster))
-
 
 _TICK_S = 120.0
 """How often the operator looks. It says why an upgrade failed, and then writes the state."""
@@ -245,13 +244,3 @@ def _upgrade_began(node: Json | None) -> float:
 def _labels_in(entry: Json) -> Json:
     metadata: Json = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
     return metadata.get("f:labels") or {}
-
-
-def _claimable_nodes(cluster: Cluster) -> t.Iterator[str]:
-    """Yield the nodes whose GPUs a driver for Dynamic Resource Allocation offers, in the newest API that is served."""
-    for version in names.DRA_VERSIONS:
-        path = namespaced(f"resource.k8s.io/{version}", None, "resourceslices")
-        listed = cluster.list_readable(path, fieldSelector=f"spec.driver={pods.DRA_DRIVER}")
-        if listed.is_served and not listed.refusal:
-            yield from (str(item["spec"]["nodeName"]) for item in listed.items if item["spec"].get("nodeName"))
-            return

@@ -42,7 +42,7 @@ def about_operands(observation: Observation, found: list[DaemonSetRollout], gpu_
     """Yield what is missing in each rollout. Rollouts are in order of dependency."""
     if not gpu_nodes:
         return
-    by_name = {operand.name: operand for operand in operands.OPERANDS}
+    by_name = {operand.name: operand for operand in operands.ALL_OPERANDS}
     daemonsets = {objects.name_of(item): item for item in observation.daemonsets}
     for rollout in found:
         operand = by_name[rollout.operand]

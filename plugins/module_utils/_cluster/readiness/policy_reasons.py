@@ -149,7 +149,6 @@ def about_state(observation: Observation, held: t.Collection[str] = ()) -> Reaso
     that the ClusterPolicy is not ready for as long as the driver is held.
     """
     status = (observation.subject or {}).get("status") or {}
-    what = "the ClusterPolicy" if observation.gpucluster is None else "the GPUCluster"
     error = error_condition(observation)
     if error and error.get("reason") != "OperandNotReady":
         yield _not_reconciled(observation, error)
@@ -157,10 +156,9 @@ def about_state(observation: Observation, held: t.Collection[str] = ()) -> Reaso
         cause = str((error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}")
         is_hold = bool(held) and _ONLY_THE_DRIVER.search(cause) is not None
         why = " It counts the nodes that keep their driver." if is_hold else ""
-        message = f"The operator does not report {what} as ready: {cause}.{why}"
+        message = f"The operator does not report the {observation.kind} as ready: {cause}.{why}"
         yield Reason("note" if is_hold else "progressing", "StateNotReady", message)
-    if observation.gpucluster is None:
-        yield from edits.about_edit(observation)
+    yield from edits.about_edit(observation)
 
 
 def error_condition(observation: Observation) -> Json | None:

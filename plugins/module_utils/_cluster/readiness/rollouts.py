@@ -36,13 +36,13 @@ def of_operands(
 
     Its numbers are about ``gpu_nodes``. Operands also run on the GPU nodes that are ``left_out``.
     """
-    for operand in operands.OPERANDS:
+    for operand in operands.ALL_OPERANDS:
         daemonsets = [item for item in observation.daemonsets if operands.operand_name(item) == operand.name]
         for item in daemonsets:
             yield _rollout(observation, operand, item, gpu_nodes, left_out)
-        if not daemonsets:
-            wanted = operands.enabled(operand, observation.spec) and observation.policy is not None
-            state, expected = ("progressing", len(gpu_nodes)) if wanted else ("disabled", 0)
+        is_wanted = operand in observation.operands and operands.enabled(operand, observation.spec)
+        if not daemonsets and (is_wanted or operand in operands.OPERANDS):
+            state, expected = ("progressing", len(gpu_nodes)) if is_wanted else ("disabled", 0)
             yield DaemonSetRollout(operand.name, None, state, expected=expected)
 
 

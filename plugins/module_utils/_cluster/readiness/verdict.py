@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_reader import Offered
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -129,7 +131,7 @@ class Refusal:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """The ClusterPolicy's generation, and the hash of each DaemonSet that the operator has written."""
+    """The generation of what describes the stack, and the hash of each DaemonSet that the operator has written."""
 
     generation: int
     hashes: t.Mapping[str, str]
@@ -150,7 +152,7 @@ class Observation:
     ``policies`` is None if the CRD is not installed. ``troubled`` has the operands' pods in trouble, by DaemonSet name,
     ``others`` those of the operator and of Node Feature Discovery, ``refusals`` why pods cannot be created, and
     ``outdated`` the nodes with a pod of an old revision. ``upgrade_failures`` has the operator's words about failed
-    driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
+    driver upgrades, by node. ``offered`` is what NVIDIA's driver for Dynamic Resource Allocation offers.
     ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
 
     Only a wait (``waits``) knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of
@@ -178,7 +180,7 @@ class Observation:
     nvidiadrivers: list[Json] = dataclasses.field(default_factory=list)
     unreadable: tuple[str, ...] = ()
     upgrade_failures: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    claimable: frozenset[str] = frozenset()
+    offered: Offered = device_reader.NO_DEVICES
 
     @property
     def policy(self) -> Json | None:
@@ -196,17 +198,27 @@ class Observation:
         return self.policy or self.gpucluster
 
     @property
+    def kind(self) -> str:
+        """The kind of what describes the stack."""
+        return "ClusterPolicy" if self.gpucluster is None else "GPUCluster"
+
+    @property
     def spec(self) -> Json:
         """The ClusterPolicy's spec, or an empty dict if it does not exist. A GPUCluster's is put in the same words.
 
-        A GPUCluster has operands of its own, on which it reports itself. It leaves the driver to NVIDIADrivers.
+        A GPUCluster leaves the driver to NVIDIADrivers.
         """
         if self.gpucluster is None:
             return (self.policy or {}).get("spec") or {}
-        own: Json = self.gpucluster.get("spec") or {}
-        off = {operand.key: {"enabled": False} for operand in operands.OPERANDS}
-        driver = {"enabled": bool(self.nvidiadrivers), "useNvidiaDriverCRD": bool(self.nvidiadrivers)}
-        return {**off, "driver": driver, "daemonsets": own.get("daemonsets") or {}}
+        own = operands.in_words_of_policy(self.gpucluster.get("spec") or {})
+        return {**own, "driver": {"enabled": bool(self.nvidiadrivers), "useNvidiaDriverCRD": bool(self.nvidiadrivers)}}
+
+    @property
+    def operands(self) -> tuple[operands.Operand, ...]:
+        """The operands that the subject can have."""
+        if self.gpucluster is not None:
+            return operands.DRIVER, *operands.DRA_OPERANDS
+        return operands.OPERANDS if self.policy else ()
 
     @property
     def seconds_since_edit(self) -> float:

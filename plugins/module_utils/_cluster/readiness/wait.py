@@ -26,10 +26,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def read_marks(cluster: Cluster, namespace: str, policy: Json | None) -> Marks:
+def read_marks(cluster: Cluster, namespace: str, subject: Json | None) -> Marks:
     """Return what shows later whether the operator has acted on an edit. Call this before the edit."""
     path = namespaced("apps/v1", namespace, "daemonsets")
-    return edits.marks(policy, cluster.list(path, resourceVersion="") or [])
+    return edits.marks(subject, cluster.list(path, resourceVersion="") or [])
 
 
 def until_ready(

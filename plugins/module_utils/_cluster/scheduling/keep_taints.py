@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import taints, tolerated
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuHolders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -78,11 +78,9 @@ def _stack(cluster: Cluster) -> list[tolerated.Guest]:
 def _displaced(cluster: Cluster, fleet: Fleet, changes: list[taints.TaintChange]) -> Displaced:
     """Return the pods that new taints concern, by node. Nodes that keep their taints are not looked at."""
     strict = {change.name: change.added for change in changes if any(map(tolerated.keeps_away, change.added))}
-    claims = GpuClaims(cluster)
+    holders = GpuHolders(cluster)
     return {
-        name: tolerated.displaced(
-            pods, strict[name], lambda pod: bool(requested_gpus(pod["spec"])) or claims.held_by(pod)
-        )
+        name: tolerated.displaced(pods, strict[name], holders.__contains__)
         for name, pods in _pods(cluster, fleet, list(strict)).items()
     }
 

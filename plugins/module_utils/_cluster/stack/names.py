@@ -19,9 +19,20 @@ CLUSTERPOLICIES = "clusterpolicies"
 CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 GPUCLUSTER_API = "nvidia.com/v1alpha1"
 GPUCLUSTERS = "gpuclusters"
+GPUCLUSTER_CRD = "gpuclusters.nvidia.com"
+GPUCLUSTER = "gpu-cluster"
+"""The only name that the CRD lets a GPUCluster have."""
 NVIDIADRIVERS = "nvidiadrivers"
+
+# Dynamic Resource Allocation
+
+DRA_GROUP = "resource.k8s.io"
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""The versions of resource.k8s.io, newest first: Kubernetes 1.32 serves only v1beta1."""
+"""The versions of resource.k8s.io, newest first. Kubernetes 1.32 serves v1beta1 only, and v1 came with 1.34."""
+DRA_DRIVER = "gpu.nvidia.com"
+"""NVIDIA's driver for GPUs and MIG devices, and the DeviceClass of its whole GPUs."""
+DEVICE_CLASSES = {"gpu": DRA_DRIVER, "mig": "mig.nvidia.com", "vfio": "vfio.gpu.nvidia.com"}
+"""The DeviceClass of each type of device. Source: NVIDIA GPU Operator v26.7.0, ``manifests/state-dra-driver/04*``."""
 
 # Labels of nodes, set by the operator or by a user
 

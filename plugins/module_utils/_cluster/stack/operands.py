@@ -72,6 +72,40 @@ OPERANDS = (
 )
 """In order of dependency: the first operand that is not ready is the cause for those after it."""
 
+DRA_PLUGIN = Operand("dra-driver", "draDriver", "nvidia-dra-driver-kubelet-plugin", "gpus", default=False)
+
+DRA_OPERANDS = (
+    DRA_PLUGIN,
+    Operand("dra-validator", "draValidator", "nvidia-dra-validator", "nvidia-dra-validator", default=False),
+    Operand("dcgm-dra", "draDcgm", "nvidia-dcgm-dra", "nvidia-dcgm-ctr", default=False),
+    Operand("dcgm-exporter-dra", "draDcgmExporter", "nvidia-dcgm-exporter-dra", "nvidia-dcgm-exporter", default=False),
+)
+"""The operands of a GPUCluster, in order of dependency. Their keys are those of `in_words_of_policy`.
+
+Source: NVIDIA GPU Operator v26.7.0, ``manifests/state-d*/*daemonset.yaml`` and ``internal/state/*.go``.
+"""
+
+ALL_OPERANDS = (*OPERANDS, *DRA_OPERANDS)
+
+
+def in_words_of_policy(gpucluster: Json) -> Json:
+    """Return a GPUCluster's spec as a ClusterPolicy's: with a block for each operand that says whether it is enabled.
+
+    The kubelet plugin and the validator have no switch. DCGM is off unless it is switched on, and its exporter is there
+    if its block is there and does not switch it off.
+    """
+    dcgm, exporter = gpucluster.get("dcgm") or {}, gpucluster.get("dcgmExporter")
+    has_exporter = exporter is not None and exporter.get("enabled") is not False
+    return {
+        **{operand.key: {"enabled": False} for operand in OPERANDS},
+        "draDriver": {**(gpucluster.get("draDriver") or {}), "enabled": True},
+        "draValidator": {"enabled": True},
+        "draDcgm": {**dcgm, "enabled": bool(dcgm.get("enabled"))},
+        "draDcgmExporter": {**(exporter or {}), "enabled": has_exporter},
+        "daemonsets": gpucluster.get("daemonsets") or {},
+    }
+
+
 SIBLINGS = {"gds": "GPUDirect Storage", "gdrcopy": "GDRCopy"}
 """Kernel modules whose containers run in the driver's pods: the field of each in a spec, and its name."""
 
@@ -123,7 +157,7 @@ def belongs(operand: Operand, daemonset: str) -> bool:
 
 def operand_name(daemonset: Json) -> str | None:
     """Return the operand's name for one of its DaemonSets, or None for a DaemonSet that is not an operand's."""
-    for operand in OPERANDS:
+    for operand in ALL_OPERANDS:
         if belongs(operand, name_of(daemonset)):
             return operand.name
     if labels_of(daemonset).get(names.COMPONENT) == names.DRIVER_COMPONENT:

@@ -13,12 +13,15 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import (
+    ClaimName,
+    ClaimReader,
+    extended_resources,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import quantity
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-DRA_DRIVER = "gpu.nvidia.com"
 
 NEVER_STARTS = (
     "ImagePullBackOff",
@@ -70,8 +73,8 @@ def is_running(row: t.Mapping[str, t.Any]) -> bool:
 class GpuPod:
     """A pod that holds GPUs: ``gpus`` maps resource names to numbers.
 
-    Devices of Dynamic Resource Allocation stand under the name of their driver. Of several pods that share a claim, the
-    first one has its devices.
+    Devices of Dynamic Resource Allocation stand under the name of their driver, also those that a pod got for an
+    extended resource. Of several pods that share a claim, the first one has its devices.
     """
 
     namespace: str
@@ -84,22 +87,32 @@ class GpuPod:
     """Whether it has an emptyDir volume, so that a drain refuses to delete it."""
 
 
-def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
+def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | None = None) -> list[GpuPod]:
     """Return the scheduled, unfinished pods that hold GPUs, except operands."""
-    claims = GpuClaims(cluster)
-    counted: set[Claim] = set()
+    claims = claims or ClaimReader(cluster)
+    counted: set[ClaimName] = set()
     found = []
     for pod in candidates(cluster, operator_namespace):
-        gpus = requested_gpus(pod["spec"])
-        held = claims.devices_of(pod)
+        gpus = gpus_of_plugin(pod)
+        held = claims.gpus_of(pod)
         node = pod["spec"].get("nodeName")
         if (gpus or held) and node:
             devices = sum(number for claim, number in held.items() if claim not in counted)
             counted |= set(held)
-            gpus |= {DRA_DRIVER: devices} if devices else {}
+            gpus |= {names.DRA_DRIVER: devices} if devices else {}
             meta = pod["metadata"]
             found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, is_bare(pod), bool(local_data(pod))))
     return found
+
+
+class GpuHolders:
+    """Knows which pods hold GPUs, from a device plugin or through claims."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._claims = ClaimReader(cluster)
+
+    def __contains__(self, pod: Json) -> bool:
+        return bool(requested_gpus(pod["spec"])) or self._claims.holds_gpu(pod)
 
 
 def is_bare(pod: Json) -> bool:
@@ -138,7 +151,14 @@ def _candidates_in(cluster: Cluster, operator_namespace: str, unfinished: str) -
 
 
 def _may_hold_gpus(spec: Json) -> bool:
-    return bool(requested_gpus(spec) or spec.get("resourceClaims"))
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    by_class = any(name.startswith(CLASS_RESOURCE) for container in containers for name in _asked(container))
+    return bool(requested_gpus(spec) or spec.get("resourceClaims") or by_class)
+
+
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""The beginning of the extended resource that every DeviceClass has. Source: k8s.io/api/resource/v1,
+``ResourceDeviceClassPrefix``."""
 
 
 DAEMONSET_POD = "pod-template-generation"
@@ -154,63 +174,13 @@ def _is_operand(item: Json) -> bool:
 OPERATOR_GROUP = "nvidia.com"
 
 
-# ---- claims on devices --------------------------------------------------------------------------------------------
-
-Claim = tuple[str, str]
-"""The namespace and the name of a claim."""
-
-CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""Versions of resource.k8s.io, newest first. Kubernetes 1.32 serves v1beta1 only, and v1 came with 1.34."""
-
-
-class GpuClaims:
-    """Knows which pods hold a GPU through Dynamic Resource Allocation. Claims are read only if pods have any."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._devices: dict[Claim, int] = {}
-
-    def held_by(self, pod: Json) -> bool:
-        """Return whether one of the pod's claims has a GPU allocated."""
-        return bool(self.devices_of(pod))
-
-    def devices_of(self, pod: Json) -> dict[Claim, int]:
-        """Return the claims of a pod that have GPUs allocated, each with the number of devices."""
-        namespace = pod["metadata"]["namespace"]
-        claims = [(namespace, name) for name in sorted(_claims(pod))]
-        if any(claim not in self._devices for claim in claims):
-            # The newest answer counts. A claim that is gone is empty, and is not looked for again.
-            self._devices = dict.fromkeys(claims, 0) | self._read()
-        return {claim: number for claim in claims if (number := self._devices.get(claim, 0))}
-
-    def _read(self) -> dict[Claim, int]:
-        for version in CLAIM_VERSIONS:
-            listed = self._cluster.get(namespaced(f"resource.k8s.io/{version}", None, "resourceclaims"))
-            if listed is not None:
-                items = listed.get("items") or []
-                return {(item["metadata"]["namespace"], item["metadata"]["name"]): _devices(item) for item in items}
-        raise GpuOpsError(
-            f"Pods have resource claims, but the cluster serves none of {', '.join(CLAIM_VERSIONS)} of "
-            "resource.k8s.io, so the pods that hold a GPU are unknown. Use a version of this collection that supports "
-            "this Kubernetes, or drain nodes with evict: all.",
-            reason="ClaimsUnreadable",
-        )
-
-
-def _claims(pod: Json) -> set[str]:
-    named = {item.get("resourceClaimName") for item in pod["spec"].get("resourceClaims") or []}
-    made = {item.get("resourceClaimName") for item in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
-    return (named | made) - {None}
-
-
-def _devices(claim: Json) -> int:
-    """Return how many GPUs a claim has allocated. Admin access does not count, because it is for monitoring."""
-    devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
-    results = devices.get("results") or []
-    return sum(result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in results)
-
-
 # ---- requests -----------------------------------------------------------------------------------------------------
+
+
+def gpus_of_plugin(pod: Json) -> dict[str, int]:
+    """Return the GPUs that a device plugin gave to a pod: all that it requests, less those that are a claim."""
+    claimed = extended_resources(pod)
+    return {name: number for name, number in requested_gpus(pod["spec"]).items() if name not in claimed}
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:
@@ -241,6 +211,10 @@ def _larger(one: t.Mapping[str, int], other: t.Mapping[str, int]) -> dict[str, i
 
 
 def _limits(container: Json) -> dict[str, int]:
+    asked = _asked(container).items()
+    return {name: quantity(number) for name, number in asked if is_gpu_resource(name) and quantity(number)}
+
+
+def _asked(container: Json) -> dict[str, str]:
     resources = container.get("resources") or {}
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return {name: quantity(number) for name, number in asked.items() if is_gpu_resource(name) and quantity(number)}
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption, schema
@@ -115,22 +114,13 @@ def _about_fields(sight: UpgradeView) -> Findings:
 
 def _about_memory(sight: UpgradeView) -> Findings:
     limit = disruption.at(sight.values, "operator.resources.limits.memory")
-    size = memory(str(limit)) if limit is not None else SMALL_LIMIT
+    size = objects.memory_bytes(str(limit)) if limit is not None else SMALL_LIMIT
     if len(sight.nodes) >= LARGE_FLEET and size is not None and size <= SMALL_LIMIT:
         message = (
             f"The operator may use {limit or '350Mi'} of memory, and there are {len(sight.nodes)} nodes. With "
             f"{LARGE_FLEET} nodes or more it may need more, and is killed again and again."
         )
         yield ClusterFinding("memory", "failure", message, "Set operator.resources.limits.memory, for example to 1Gi.")
-
-
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-
-
-def memory(text: str) -> int | None:
-    """Return a quantity of memory in bytes, or None if it cannot be read."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]i?|Ki)?", text)
-    return int(float(found[1]) * _UNITS[found[2] or ""]) if found and (found[2] or "") in _UNITS else None
 
 
 def _about_upgrades(sight: UpgradeView) -> Findings:

@@ -125,13 +125,20 @@ def test_allocatable_gpus_are_compared_with_the_expected_number(
     assert bool(said) == bool(reason)
 
 
-def test_gpus_that_pods_claim_are_not_counted_unless_a_number_is_expected() -> None:
-    claimed = {**node(expected=0), "claimable": True}
-    stack = {"verdict": READY, "nodes": [claimed]}
-    assert failures(stack) == {} and "by claims" in skips(stack)["gpus gpu-0000"]
-    assert failures(stack, expected_gpus={"gpu-0000": 8}) == {
-        "gpus gpu-0000": "Pods can get 0 GPUs, but 8 are expected."
+def test_gpus_that_pods_claim_are_counted_by_device_class() -> None:
+    def part(resource: str, allocatable: int, expected: int, profile: str | None = None) -> dict[str, t.Any]:
+        return {"resource": resource, "profile": profile, "expected": expected, "allocatable": allocatable}
+
+    whole = {**node(expected=0), "slices": [part("gpu.nvidia.com", 8, 8)], "devices": [{}] * 8}
+    stack = {"verdict": READY, "nodes": [whole]}
+    assert failures(stack) == failures(stack, expected_gpus={"gpu-0000": 8}) == {}
+    assert failures(stack, expected_gpus={"gpu-0000": 4}) == {
+        "gpus gpu-0000": "Pods can get 8 GPUs, but 4 are expected."
     }
+    divided = {**whole, "slices": [part("mig.nvidia.com", 6, 7, "1g.10gb"), part("mig.nvidia.com", 1, 1, "2g.20gb")]}
+    stack = {"verdict": READY, "nodes": [divided]}
+    assert failures(stack, expected_gpus={"gpu-0000": {"mig.nvidia.com": 7}}) == {}
+    assert "6 of 7 MIG devices 1g.10gb. See the log of NVIDIA's DRA driver" in failures(stack)["gpus gpu-0000"]
 
 
 def test_a_failed_workload_is_a_failure_and_a_skipped_one_is_not() -> None:

@@ -38,7 +38,9 @@ class FakeCluster:
         ]
         return list(map(keep, nodes)), "7"
 
-    def get(self, path: str, query: dict) -> dict:
+    def get(self, path: str, query: dict | None = None) -> dict | None:
+        if path.startswith("/apis/resource.k8s.io/"):
+            return None
         return {"items": list(self.pods.values())}
 
     def create(self, path: str, body: dict) -> dict:

@@ -9,7 +9,8 @@ import typing as t
 import pytest
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
-from tests.unit.fakes.stack import cpu_node
+from tests.unit.fakes.claimed import CLAIMS, GPUCLUSTER, SLICES, claim, claimed, gpu, mig, slice_of, taint
+from tests.unit.fakes.stack import cpu_node, workload
 
 Run = t.Callable[..., t.Any]
 
@@ -62,6 +63,7 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "upgrade_state": "upgrade-done",
         "waiting_for": {},
         "claimable": False,
+        "devices": [],
         "left_out": None,
     }
     assert (result["policy"], result["namespace"]) == ("cluster-policy", "gpu-operator")
@@ -114,16 +116,54 @@ def test_slices_and_shares(api: FakeApi, module: Run) -> None:
 
 
 def test_a_gpucluster_gives_its_gpus_by_claims(api: FakeApi, module: Run) -> None:
-    api.lists[POLICIES], api.lists[DAEMONSETS] = [], []
-    api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}, "spec": {}, "status": {"state": "ready"}}]
-    for node in api.lists[NODES]:
-        node["status"] |= {"capacity": {}, "allocatable": {}}
-    slices = [{"metadata": {"name": "a"}, "spec": {"driver": "gpu.nvidia.com", "nodeName": "gpu-0000"}}]
-    api.lists["/apis/resource.k8s.io/v1/resourceslices"] = slices
+    """Who has each device is told, and only what is not held for monitoring counts."""
+    stack = claimed(2)
+    api.lists[POLICIES], api.lists[NODES] = [], stack.nodes
+    api.lists[DAEMONSETS] = list(stack.daemonsets.values())
+    api.lists[GPUCLUSTERS] = [GPUCLUSTER]
+    lost = {**mig(1, 1), "taints": [taint()]}
+    place = mig(1, 2)
+    del place["attributes"]["uuid"]
+    api.lists[SLICES] = [slice_of(0, gpu(0), mig(1, 0), lost, place)]
+    api.lists[CLAIMS] = [
+        claim("train", "gpu-0000", "gpu-0", pods=["train-0"]),
+        claim("watch", "gpu-0000", "gpu-0", pods=["exporter"], admin=True),
+    ]
+    holder = workload("train-0", gpus=0)
+    holder["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "train"}]
+    api.lists[ALL_PODS] = [holder]
     result = module().result
-    assert {row["name"]: row["claimable"] for row in result["nodes"]} == {"gpu-0000": True, "gpu-0001": False}
-    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["NoAllocatableGPUs"]
+    first, second = result["nodes"]
+    assert (first["claimable"], second["claimable"], second["devices"]) == (True, False, [])
+    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["NoAllocatableGPUs", "DevicesTainted"]
     assert (result["policy"], result["verdict"]["nodes_ready"], result["verdict"]["nodes_total"]) == (None, 1, 2)
+    assert first["devices"][0] == {
+        "name": "gpu-0",
+        "type": "gpu",
+        "uuid": "GPU-0",
+        "product": "NVIDIA H100 80GB HBM3",
+        "profile": None,
+        "parent_uuid": None,
+        "memory_mib": 81559,
+        "taints": [],
+        "claims": [
+            {"namespace": "default", "name": "train", "pods": ["train-0"], "admin_access": False},
+            {"namespace": "default", "name": "watch", "pods": ["exporter"], "admin_access": True},
+        ],
+    }
+    assert [device["taints"] for device in first["devices"]] == [[], [], ["gpu.nvidia.com/xid=79:NoSchedule"], []]
+    counted = {"devices": 1, "replicas": 1, "expected": 1, "allocatable": 1, "allocated": 1}
+    assert first["slices"] == [
+        {"resource": "gpu.nvidia.com", "profile": None, **counted},
+        {"resource": "mig.nvidia.com", "profile": "1g.10gb", **counted, "devices": 2, "expected": 2, "allocated": 0},
+    ]
+    assert result["summary"]["gpus"] == {
+        "gpu.nvidia.com": {"capacity": 1, "allocatable": 1, "allocated": 1},
+        "mig.nvidia.com": {"capacity": 2, "allocatable": 1, "allocated": 0},
+    }
+    uncounted = module(allocated=False).result["nodes"][0]
+    assert [device["claims"] for device in uncounted["devices"]] == [None] * 4
+    assert [part["allocated"] for part in uncounted["slices"]] == [None, None]
 
 
 def test_pods_are_read_only_on_request(api: FakeApi, module: Run) -> None:

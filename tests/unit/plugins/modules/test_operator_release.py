@@ -117,3 +117,28 @@ def test_errors_are_sentences(prepare: t.Callable, monkeypatch: pytest.MonkeyPat
         wording("Cannot reach the Kubernetes API."),
         "Unreachable",
     )
+
+
+GPUCLUSTER = {"spec": {"draDriver": {"featureGates": {"DynamicMIG": True}}}}
+
+
+def test_a_gpucluster_of_the_chart_is_checked_before_helm(prepare: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the driver would end at, and what interrupts pods, is the same as for the module gpucluster."""
+    served = {"resources": [{"name": "deviceclasses"}, {"name": "resourceslices"}]}
+    monkeypatch.setattr(
+        FakeCluster, "get", lambda cluster, path: served if path.endswith("resource.k8s.io/v1") else None
+    )
+    run = prepare(gpucluster=GPUCLUSTER)
+    assert (run.rc, run.result["reason"]) == (1, "Disruption") and "DynamicMIG" in run.result["msg"]
+    wrong = {"spec": {"draDriver": {"featureGates": {"DynamicMIG": True, "MPSSupport": True}}}}
+    run = prepare(gpucluster=wrong, allow_disruption=True)
+    assert (run.rc, run.result["reason"]) == (1, "Invalid") and "MPSSupport" in run.result["msg"]
+
+    def forbidden(cluster: FakeCluster, method: str, path: str, *dummy: object, **dummies: object) -> dict:
+        if method == "POST":
+            raise GpuOpsError("no", reason="Forbidden")
+        return {"items": []}
+
+    monkeypatch.setattr(FakeCluster, "ask", forbidden)
+    run = prepare(gpucluster=GPUCLUSTER, allow_disruption=True)
+    assert run.rc == 0 and "DRAPartitionableDevices" in run.warnings[0]

@@ -41,3 +41,14 @@ def test_a_total_is_unknown_as_soon_as_a_part_of_it_is() -> None:
 
 def test_the_short_name_has_no_vendor() -> None:
     assert Devices(SHARED, 0, 1).short == "gpu.shared"
+
+
+def test_devices_that_are_claimed_count_by_class_and_profile() -> None:
+    """What pods hold stands under the name of the driver, whatever its class is."""
+    parts = [
+        part(2, 1, resource="gpu.nvidia.com"),
+        part(7, 2, resource="mig.nvidia.com", profile="1g.10gb"),
+    ]
+    node = {"slices": parts, "allocatable": {}, "allocated": {"gpu.nvidia.com": 3}}
+    assert of_node(node) == [Devices("gpu.nvidia.com", 1, 2), Devices("mig.nvidia.com 1g.10gb", 2, 7)]
+    assert of_node({**node, "slices": []}) == [Devices("gpu.nvidia.com", 3, 0)]

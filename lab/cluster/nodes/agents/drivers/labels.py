@@ -30,12 +30,18 @@ _ALWAYS = (
 )
 _IF_SET = ("mig-manager", "client")
 _LAST = "dra-driver"
-"""It is paused after the others, since it serves their claims."""
+"""It is paused after the others have gone, since it serves their claims."""
 
 
 def paused(node: Json) -> dict[str, str]:
     """Return the labels that keep the operands away. Those that a node lacks get an empty value, as NVIDIA's do."""
-    return _each(node, _pause, (*_ALWAYS, *_present(node, (_LAST,))))
+    return _each(node, _pause, _ALWAYS)
+
+
+def plugin_paused(node: Json) -> dict[str, str]:
+    """Return the label that keeps the plugin of the DRA driver away; nothing if the node has none."""
+    value = labels_of(node).get(DEPLOY + _LAST)
+    return {DEPLOY + _LAST: _pause(value)} if value else {}
 
 
 def restored(node: Json) -> dict[str, str]:

@@ -23,6 +23,7 @@ from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.pods import (
     HOST_DRIVER,
+    claims_a_gpu,
     crash,
     crashes,
     environment,
@@ -48,7 +49,10 @@ _AWAITED = (
     "nvidia-dcgm-exporter",
     "nvidia-dcgm",
     "nvidia-mig-manager",
+    "nvidia-dcgm-exporter-dra",
+    "nvidia-dcgm-dra",
 )
+_PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 _NODES = "/api/v1/nodes"
 _LONGEST_BACK_OFF_S = 10.0
 """A kubelet waits up to 5 minutes."""
@@ -119,13 +123,15 @@ class DriverManager:
             raise ManagerError("the manager fails by order")
         loaded = _loaded(node)
         if not loaded and fault != "hangs":
-            self._finish(node, pod, uncordon=_clears(node, pod))
+            if self._plugin_is_gone(node, pods):
+                self._finish(node, pod, uncordon=_clears(node, pod))
             return
         if not self._operands_are_gone(node, pods, pod) or fault == "hangs":
             return
         if loaded == _digest(pod):
-            self._finish(node, pod, uncordon=False)
-        elif self._gpus_are_free(node, pods, pod):
+            if self._plugin_is_gone(node, pods):
+                self._finish(node, pod, uncordon=False)
+        elif self._gpus_are_free(node, pods, pod) and self._plugin_is_gone(node, pods):
             self._annotate(node, None)
             self._finish(node, pod, uncordon=_clears(node, pod))
 
@@ -151,6 +157,13 @@ class DriverManager:
             raise ManagerError(f"pods of {run.awaited[0]} do not go")
         return not run.awaited and not any(map(_is_client, pods))
 
+    def _plugin_is_gone(self, node: Json, pods: list[Json]) -> bool:
+        """Pause the plugin of the DRA driver, which sees a new driver only at its start. Return whether it has gone."""
+        wanted = labels.changes(node, labels.plugin_paused(node))
+        if wanted:
+            self._label(node, wanted)
+        return not wanted and not with_app(pods, _PLUGIN)
+
     def _wait(self, run: Run, name: str) -> None:
         run.until = time.monotonic() + self._patience
         self._later(self._patience, name)
@@ -166,10 +179,14 @@ class DriverManager:
         if busy:
             # A drain in its place would fail too: it does not ignore DaemonSets.
             raise ManagerError(f"the driver is in use by {busy[0]['metadata']['name']}")
+        holders = [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in pods if claims_a_gpu(item)]
+        if holders:
+            words = "cannot drain the DRA kubelet-plugin: pod(s) still hold GPU resource claims"
+            raise ManagerError(f"{words}: {', '.join(holders)}")
         return True
 
     def _evicted(self, node: Json, pods: list[Json], pod: Json) -> bool:
-        left = [item for item in pods if requests(item)]
+        left = [item for item in pods if requests(item) or claims_a_gpu(item)]
         for item in left:
             if _stays(item, pod):
                 raise ManagerError(f"pod {item['metadata']['name']} may not be evicted")

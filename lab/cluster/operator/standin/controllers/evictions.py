@@ -64,8 +64,8 @@ def _name(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def claims_gpu(api: Api, pod: Json) -> bool:
-    """Return whether a pod has a GPU by a claim, other than for its administration."""
+def claims_gpu(api: Api, pod: Json, *, admin: bool = False) -> bool:
+    """Return whether a pod has a GPU by a claim. One for administration takes no GPU, and counts only if ``admin``."""
     names = {item["name"]: item.get("resourceClaimName") for item in pod["status"].get("resourceClaimStatuses") or []}
     for item in pod["spec"].get("resourceClaims") or []:
         name = item.get("resourceClaimName") or names.get(item["name"])
@@ -73,7 +73,7 @@ def claims_gpu(api: Api, pod: Json) -> bool:
         claim = (api.get(path) if name else None) or {}
         devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
         results = devices.get("results") or []
-        if any(item["driver"] == "gpu.nvidia.com" and not item.get("adminAccess") for item in results):
+        if any(item["driver"] == "gpu.nvidia.com" and (admin or not item.get("adminAccess")) for item in results):
             return True
     return False
 

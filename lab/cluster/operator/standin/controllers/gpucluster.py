@@ -2,44 +2,46 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The GPUCluster, which excludes a ClusterPolicy, and what clients see of Dynamic Resource Allocation.
+"""The GPUCluster, which excludes a ClusterPolicy: its operands, its status, and the order of its removal.
 
-Of its operands there is only the kubelet plugin. The stand-in writes the ResourceSlices in the plugin's place, and the
-scheduler allocates claims from them. What the GPUCluster's status says was recorded from NVIDIA's operator v26.7.0.
+All of it was recorded from NVIDIA's operator v26.7.0. What has been made for ComputeDomains stays when the GPUCluster
+no longer wants them, and the labels of the nodes stay when the GPUCluster is gone.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from lab.cluster.api import Api, Json
+from lab.cluster.api import Api, ApiError, Json, now
+from lab.cluster.operator.standin import claims
 from lab.cluster.operator.standin.cache import Cache
 from lab.cluster.operator.standin.controllers.policy import oldest
-from lab.cluster.operator.standin.nodes import DEPLOY, labels_of
-from lab.cluster.operator.standin.objects import failing, owned, put, ready, report
+from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.objects import ensure, failing, owned, put, ready, report
 from lab.cluster.operator.standin.readiness import pool_ready
-from lab.cluster.operator.standin.render import BUILT_IN_TOLERATION, hashed
+from lab.cluster.operator.standin.render import Site
 
 CLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 _FINALIZER = "gpucluster.nvidia.com/dra-resourceclaim"
-_DRIVER = "gpu.nvidia.com"
-_PLUGIN = "nvidia-dra-driver-kubelet-plugin"
-_LABEL = f"{DEPLOY}dra-driver"
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+_NOT_SERVED = (
+    "the resource.k8s.io DeviceClass API is not served by the cluster; "
+    "ensure Dynamic Resource Allocation is enabled on the API server and kubelet"
+)
 _AGAIN = 5.0
 _RESYNC = 60.0
-"""The controller does not watch ClusterPolicies, and notices them only when it runs again."""
+"""The controller watches DaemonSets only, and notices a ClusterPolicy or a lost DeviceClass when it runs again."""
 
 
 class ClusterReconciler:
     """The controller of the GPUCluster."""
 
-    def __init__(self, api: Api, namespace: str, caches: t.Mapping[str, Cache]) -> None:
+    def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
         self._api = api
         self._namespace = namespace
+        self._env = env
         self._caches = caches
-        self._daemonsets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+        self._apps = f"/apis/apps/v1/namespaces/{namespace}"
 
     def __call__(self) -> float | None:
         """Reconcile all GPUClusters, and return the seconds until the next run."""
@@ -51,9 +53,7 @@ class ClusterReconciler:
         path = f"{CLUSTERS}/{metadata['name']}"
         others = [name for name in metadata.get("finalizers") or [] if name != _FINALIZER]
         if metadata.get("deletionTimestamp"):
-            self._remove(cluster)
-            self._api.merge(path, {"metadata": {"finalizers": others}})
-            return _RESYNC
+            return self._remove(cluster, path, others)
         if _FINALIZER not in (metadata.get("finalizers") or []):
             self._api.merge(path, {"metadata": {"finalizers": [*others, _FINALIZER]}})
         policy = oldest(self._caches["policies"].items())
@@ -65,101 +65,100 @@ class ClusterReconciler:
         return self._deploy(cluster, path)
 
     def _deploy(self, cluster: Json, path: str) -> float:
-        present, was_there = put(self._api, self._daemonsets, plugin(cluster, self._namespace))
-        if not (was_there and pool_ready(present)):
+        self._api.merge(f"/api/v1/namespaces/{self._namespace}", {"metadata": {"labels": {_ADMIN_ACCESS: "true"}}})
+        try:
+            is_ready = self._sync(Site(self._namespace, cluster, self._env, kind=claims.KIND))
+        except (ReconcileError, ApiError) as error:
+            message = f"Error syncing state state-dra-driver: {error}"
+            self._report(path, "notReady", failing("ReconcileFailed", message))
+            return _AGAIN
+        if not is_ready:
             self._report(path, "notReady", failing("OperandNotReady", "Waiting for operand pods to be ready"))
             return _AGAIN
-        self._offer(cluster)
         done = ready("Reconciled", "All resources have been successfully reconciled")
         self._report(path, "ready", done)
         return _RESYNC
 
+    def _sync(self, site: Site) -> bool:
+        """Write all objects, and return whether their pods are ready."""
+        version = self._version()
+        paths = claims.collections(self._namespace, version)
+        made = [*claims.accounts(site), *claims.device_classes(site, version), *claims.admission(site)]
+        for item in [*made, *claims.templates(site, version), *claims.services(site)]:
+            ensure(self._api, paths[item["kind"]], item["metadata"]["name"], item)
+        states = [self._controller(site)] if claims.has_domains(site.spec) else []
+        for daemonset in claims.daemonsets(site):
+            present, was_there = put(self._api, f"{self._apps}/daemonsets", daemonset)
+            states.append(was_there and pool_ready(present))
+        self._remove_unwanted(site, version)
+        return all(states)
+
+    def _version(self) -> str:
+        """Return the version of the API group that serves DeviceClasses, the newest one first."""
+        for version in ("v1", "v1beta2", "v1beta1"):
+            if self._api.get(f"{claims.GROUP}/{version}/deviceclasses", limit=1) is not None:
+                return version
+        raise ReconcileError(f"failed to get DRA resource apiVersion: {_NOT_SERVED}")
+
+    def _controller(self, site: Site) -> bool:
+        wanted = claims.controller(site)
+        path = f"{self._apps}/deployments/{claims.CONTROLLER}"
+        self._api.apply(path, wanted, "gpu-operator")
+        status = (self._api.get(path) or {}).get("status") or {}
+        return bool(status.get("availableReplicas"))
+
+    def _remove_unwanted(self, site: Site, version: str) -> None:
+        """Remove what belongs to DCGM or its exporter if they are no longer wanted."""
+        for key, app, template in (
+            ("dcgm", claims.DCGM, "nvidia-dcgm-admin"),
+            ("dcgmExporter", claims.EXPORTER, "nvidia-dcgm-exporter-admin"),
+        ):
+            if claims.is_wanted(site.spec, key):
+                continue
+            paths = claims.collections(self._namespace, version)
+            ensure(self._api, f"{self._apps}/daemonsets", app, None)
+            for kind, name in (("Service", app), ("ServiceAccount", app), ("ResourceClaimTemplate", template)):
+                ensure(self._api, paths[kind], name, None)
+
     def _report(self, path: str, state: str, conditions: t.Mapping[str, tuple[str, str, str]]) -> None:
         report(self._api, path, {"state": state, "namespace": self._namespace}, conditions)
 
-    def _offer(self, cluster: Json) -> None:
-        """Write the DeviceClass, and a ResourceSlice for each node on which the plugin runs."""
-        made = [(_CLASSES, device_class())]
-        made += [(SLICES, resource_slice(cluster, node)) for node in self._caches["nodes"].items() if _runs(node)]
-        for collection, item in made:
-            if self._api.get(f"{collection}/{item['metadata']['name']}") is None:
-                self._api.create(collection, item)
+    # ---- removal ----------------------------------------------------------------------------------------------------
 
-    def _remove(self, cluster: Json) -> None:
-        """Delete what belongs to a GPUCluster."""
-        for item in (self._api.get(SLICES) or {}).get("items") or []:
-            if owned(item, cluster):
-                self._api.delete(f"{SLICES}/{item['metadata']['name']}")
-        if self._api.get(f"{self._daemonsets}/{_PLUGIN}") is not None:
-            self._api.delete(f"{self._daemonsets}/{_PLUGIN}")
+    def _remove(self, cluster: Json, path: str, finalizers: list[str]) -> float:
+        """Let the operands' own claims go first, while the plugin is there. The rest goes with its owner.
 
+        Pods of users that hold claims are not waited for.
+        """
+        claiming = [
+            item
+            for item in self._api.list(f"{self._apps}/daemonsets")
+            if owned(item, cluster) and item["spec"]["template"]["spec"].get("resourceClaims")
+        ]
+        if not claiming:
+            self._api.merge(path, {"metadata": {"finalizers": finalizers}})
+            return _RESYNC
+        for item in claiming:
+            if not item["metadata"].get("deletionTimestamp"):
+                name = item["metadata"]["name"]
+                self._api.delete(f"{self._apps}/daemonsets/{name}", propagationPolicy="Foreground")
+        names = ", ".join(item["metadata"]["name"] for item in claiming)
+        words = f"Waiting for ResourceClaim-consuming DaemonSet(s) to terminate: {names}"
+        self._tell(cluster, "DrainingClaimConsumers", words)
+        return _AGAIN
 
-def _runs(node: Json) -> bool:
-    return labels_of(node).get(_LABEL) == "true"
-
-
-def _owner(cluster: Json) -> Json:
-    metadata = cluster["metadata"]
-    names = {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster"}
-    return {**names, "name": metadata["name"], "uid": metadata["uid"], "controller": True}
-
-
-def plugin(cluster: Json, namespace: str) -> Json:
-    """Return the DaemonSet of the kubelet plugin."""
-    driver = cluster["spec"].get("draDriver") or {}
-    image = "{repository}/{image}:{version}".format(**{"repository": "", "image": "", "version": "", **driver})
-    common = cluster["spec"].get("daemonsets") or {}
-    labels = {"app": _PLUGIN, "nvidia.com/gpu-operator.state": "state-dra-driver"}
-    pod = {
-        "nodeSelector": {_LABEL: "true"},
-        "tolerations": [BUILT_IN_TOLERATION, *(common.get("tolerations") or [])],
-        "containers": [{"name": name, "image": image} for name in ("gpus", "compute-domains")],
-    }
-    return hashed(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": {
-                "name": _PLUGIN,
-                "namespace": namespace,
-                "labels": labels,
-                "ownerReferences": [_owner(cluster)],
-            },
-            "spec": {
-                "selector": {"matchLabels": {"app": _PLUGIN}},
-                "updateStrategy": {"type": "RollingUpdate"},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
+    def _tell(self, cluster: Json, reason: str, message: str) -> None:
+        meta = cluster["metadata"]
+        version, kind = claims.KIND
+        event = {
+            "metadata": {"generateName": f"{meta['name']}.", "namespace": "default"},
+            "involvedObject": {"apiVersion": version, "kind": kind, "name": meta["name"], "uid": meta["uid"]},
+            "source": {"component": "nvidia-gpu-operator"},
+            "firstTimestamp": now(),
+            "lastTimestamp": now(),
+            "count": 1,
+            "type": "Normal",
+            "reason": reason,
+            "message": message,
         }
-    )
-
-
-def device_class() -> Json:
-    """Return the class of whole GPUs."""
-    chosen = f"device.driver == '{_DRIVER}' && device.attributes['{_DRIVER}'].type == 'gpu'"
-    spec = {"selectors": [{"cel": {"expression": chosen}}]}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": _DRIVER}, "spec": spec}
-
-
-def resource_slice(cluster: Json, node: Json) -> Json:
-    """Return the GPUs of a node."""
-    name, labels = node["metadata"]["name"], labels_of(node)
-    product = labels.get("nvidia.com/gpu.product", "NVIDIA H100 80GB HBM3")
-    devices = [
-        {
-            "name": f"gpu-{number}",
-            "attributes": {
-                "type": {"string": "gpu"},
-                "uuid": {"string": f"GPU-{name}-{number}"},
-                "productName": {"string": product},
-            },
-        }
-        for number in range(int(labels.get("nvidia.com/gpu.count", "8")))
-    ]
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{name}-{_DRIVER}", "ownerReferences": [_owner(cluster)]},
-        "spec": {"driver": _DRIVER, "nodeName": name, "pool": pool, "devices": devices},
-    }
+        self._api.create("/api/v1/namespaces/default/events", event)

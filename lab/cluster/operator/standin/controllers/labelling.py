@@ -11,11 +11,13 @@ import typing as t
 
 from lab.cluster.api import Api, Json
 from lab.cluster.operator.standin.cache import Cache
+from lab.cluster.operator.standin.controllers.evictions import claims_gpu
 from lab.cluster.operator.standin.controllers.policy import oldest
 from lab.cluster.operator.standin.drivers import OWNER, delegated, owners, upgrade_policy
 from lab.cluster.operator.standin.images import ReconcileError
 from lab.cluster.operator.standin.lines import V26_7, Line
 from lab.cluster.operator.standin.nodes import (
+    PLUGIN_LABEL,
     PRESENT,
     STATE,
     UPGRADE_ENABLED,
@@ -23,9 +25,13 @@ from lab.cluster.operator.standin.nodes import (
     claim_label_patch,
     label_patch,
     labels_of,
+    swept_claim_labels,
 )
 from lab.cluster.operator.standin.render import block
 
+_LOOK_AGAIN_S = 30.0
+_DELEGATING = {"driver": {"useNvidiaDriverCRD": True}}
+"""Without a ClusterPolicy, the drivers are those of NVIDIADrivers."""
 WRITERS = 16
 """The number of nodes that are labelled at the same time."""
 Patch = t.Mapping[str, str | None]
@@ -50,7 +56,9 @@ class Labeller:
         if clusters:
             raise ReconcileError("both ClusterPolicy and GPUCluster CRs exist; only one may be present at a time")
         spec, nodes = policy["spec"], self._caches["nodes"].items()
-        patches = [(node, label_patch(node, spec)) for node in nodes]
+        served = {node["metadata"]["name"] for node in nodes if self._serves(node)}
+        swept = {name: swept_claim_labels(node, serves=name in served) for name, node in _named(nodes)}
+        patches = [(node, {**label_patch(node, spec), **swept[name]}) for name, node in _named(nodes)]
         self._write("labels", patches)
         if any(PRESENT in patch for node, patch in patches):
             # The next steps depend on which nodes have GPUs: the change of these labels starts another run.
@@ -58,7 +66,14 @@ class Labeller:
         if delegated(spec) and self._line.owners:
             self._hand_over(nodes)
         self._write("annotations", self._annotations(spec, nodes))
-        return None
+        return _LOOK_AGAIN_S if served else None
+
+    def _serves(self, node: Json) -> bool:
+        """Return whether the plugin of a node that has been a GPUCluster's still has claims to take back."""
+        if not labels_of(node).get(PLUGIN_LABEL):
+            return False
+        pods = self._api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node['metadata']['name']}")
+        return any(claims_gpu(self._api, pod, admin=True) for pod in pods if not _has_ended(pod))
 
     def _label_for_claims(self) -> None:
         """Label each node for the operands of a GPUCluster, which leaves drivers to NVIDIADrivers."""
@@ -67,6 +82,7 @@ class Labeller:
         self._write("labels", patches)
         if not any(PRESENT in patch for node, patch in patches):
             self._hand_over(nodes)
+            self._write("annotations", self._annotations(_DELEGATING, nodes))
 
     def _hand_over(self, nodes: list[Json]) -> None:
         drivers = self._caches["nvidiadrivers"].items()
@@ -109,6 +125,15 @@ class Labeller:
             self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {what: patch}})
 
         list(self._writers.map(write, [item for item in patches if item[1]]))
+
+
+def _named(nodes: list[Json]) -> list[tuple[str, Json]]:
+    return [(node["metadata"]["name"], node) for node in nodes]
+
+
+def _has_ended(pod: Json) -> bool:
+    """Return whether a pod has ended by itself. Its claims are taken back then."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
 
 
 def orphan(pod: Json) -> bool:

@@ -35,6 +35,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     prediction,
     schema,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster import (
+    gpucluster_apply,
+    gpucluster_refusals,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -74,6 +78,7 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], helm: Helm | None =
     )
     guards.refuse_others(cluster, guards.operators(cluster), scope)
     guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
+    told = _check_gpucluster(cluster, options) if options["gpucluster"] else []
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
     lock = guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"])
@@ -103,9 +108,21 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], helm: Helm | None =
         is not None,
         "restored": [dataclasses.asdict(item) for item in steps.restored],
         "disruption": disrupted.as_result(),
-        "warnings": [warning] if warning else [],
+        "warnings": [each for each in (warning, *told) if each],
         "diff": {"before": "", "after": "".join([*lines, applied["diff"]["after"]])},
     }
+
+
+def _check_gpucluster(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[str]:
+    """Refuse what the chart's GPUCluster must not ask for, and return warnings about it."""
+    existing, spec = cluster.get(gpucluster_apply.GPUCLUSTER_PATH), options["gpucluster"]["spec"]
+    gpucluster_refusals.refuse_old_kubernetes(cluster)
+    gpucluster_refusals.refuse_gates(spec)
+    gpucluster_refusals.refuse_orphans(cluster, existing, spec)
+    disrupted = gpucluster_refusals.disruption_of(cluster, options["release_namespace"], existing, spec)
+    warns = _check_refusal.only_warns(options, cluster.check_mode)
+    warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode, warns)
+    return [warning, *gpucluster_refusals.refuse_missing_gates(cluster, spec)]
 
 
 _NO_CRDS: Json = {"changed": False, "crds": [], "diff": {"before": "", "after": ""}}

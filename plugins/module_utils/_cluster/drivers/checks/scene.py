@@ -58,12 +58,8 @@ def _if_permitted(ask: t.Callable[[], Answer]) -> Answer | None:
 
 
 def _gpu_pods(cluster: Cluster, namespace: str, on: t.Collection[str]) -> list[Json]:
-    claims = pods.GpuClaims(cluster)
-    return [
-        pod
-        for pod in pods.candidates(cluster, namespace)
-        if pod["spec"].get("nodeName") in on and (pods.requested_gpus(pod["spec"]) or claims.held_by(pod))
-    ]
+    holders = pods.GpuHolders(cluster)
+    return [pod for pod in pods.candidates(cluster, namespace) if pod["spec"].get("nodeName") in on and pod in holders]
 
 
 def _validated(cluster: Cluster, namespace: str) -> set[str]:

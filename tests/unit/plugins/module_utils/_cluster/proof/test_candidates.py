@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_reader import Offered
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.candidates import (
     Selection,
     select,
@@ -14,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workl
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from inline_snapshot import snapshot as wording
 
+from tests.unit.fakes.claimed import gpu, mig, offered, slice_of, taint
 from tests.unit.plugins.module_utils._cluster.proof.workloads import node, options
 
 
@@ -154,9 +156,7 @@ VM = {"nvidia.com/gpu.deploy.sandbox-validator": "true"}
 DRA = {"nvidia.com/gpu.deploy.dra-driver": "true"}
 
 
-@pytest.mark.parametrize(
-    ("labels", "code"), [(OFF, "OperandsSwitchedOff"), (VM, "VirtualMachineNodes"), (DRA, "ResourceClaims")]
-)
+@pytest.mark.parametrize(("labels", "code"), [(OFF, "OperandsSwitchedOff"), (VM, "VirtualMachineNodes")])
 @pytest.mark.parametrize("ready", ["True", "Unknown"])
 def test_a_node_that_gives_pods_no_gpu_on_purpose_is_skipped(labels: dict[str, str], code: str, ready: str) -> None:
     """Also if it is down: the kubelet of a node that was switched off no longer updates what it offers."""
@@ -239,3 +239,57 @@ def test_an_impossible_number_is_refused(value: str) -> None:
 def test_nodes_that_are_not_for_pods_do_not_count() -> None:
     nodes = [node("off", {}, labels=OFF), node("vm", {}, labels=VM), node("dra", {}, labels=DRA), node("a")]
     assert select(nodes, options()).countable == 2
+
+
+LOST = {**gpu(0), "taints": [taint()]}
+BY_CLAIM = offered(slice_of(0), slice_of(1, mig(0, 0)), slice_of(2, LOST), slice_of(3, total=2))
+
+
+def claimed(number: int, **labels: str) -> dict:
+    return node(f"gpu-{number:04}", {}, labels={**DRA, **labels})
+
+
+def test_a_node_without_a_device_plugin_is_tested_by_claim() -> None:
+    """A node is a GPU node if it has a ResourceSlice, whatever its labels are."""
+    nodes = [node("gpu-0000", {}, labels={"nvidia.com/gpu.present": "false"}), claimed(1)]
+    found = select(nodes, options(), BY_CLAIM)
+    assert found.testable == {"gpu-0000": "gpu.nvidia.com", "gpu-0001": "mig.nvidia.com"}
+    assert select([node("gpu-0000")], options(), BY_CLAIM).testable == {"gpu-0000": "nvidia.com/gpu"}
+
+
+def test_a_class_can_be_named() -> None:
+    nodes = [claimed(0), claimed(1)]
+    assert select(nodes, options(resource="mig.nvidia.com"), BY_CLAIM).testable == {"gpu-0001": "mig.nvidia.com"}
+    both = dict.fromkeys(("gpu-0000", "gpu-0001"), "team-gpu")
+    assert select(nodes, options(resource="team-gpu"), BY_CLAIM).testable == both, (
+        "only its owner knows what it selects"
+    )
+
+
+def test_what_claims_cannot_get_is_a_failure() -> None:
+    nodes = [claimed(number) for number in range(5)]
+    found = failed(select(nodes, options(), BY_CLAIM))
+    assert found == {
+        "gpu-0002": wording(
+            "The node offers 0 devices to claims, but the test needs 1 GPU. gpu_stack_info shows its devices and their taints. See also the log of nvidia-dra-driver-kubelet-plugin on the node."
+        ),
+        "gpu-0003": wording(
+            "The node offers 0 devices to claims, but the test needs 1 GPU. gpu_stack_info shows its devices and their taints. See also the log of nvidia-dra-driver-kubelet-plugin on the node."
+        ),
+        "gpu-0004": wording(
+            "The node has no ResourceSlice, but the test needs 1 GPU. gpu_stack_info shows its devices and their taints. See also the log of nvidia-dra-driver-kubelet-plugin on the node."
+        ),
+    }
+    assert failed(select(nodes[:1], options(count=3), BY_CLAIM)) == {
+        "gpu-0000": wording(
+            "The node offers 2 devices to claims, but the test needs 3 GPUs. gpu_stack_info shows its devices and their taints. See also the log of nvidia-dra-driver-kubelet-plugin on the node."
+        )
+    }
+    assert failed(select(nodes[:1], options(resource="mig.nvidia.com"), BY_CLAIM)) == {
+        "gpu-0000": wording(
+            "The node offers 2 devices to claims, but the test needs 1 of mig.nvidia.com. gpu_stack_info shows its devices and their taints. See also the log of nvidia-dra-driver-kubelet-plugin on the node."
+        )
+    }
+    assert failed(select(nodes[:1], options(), Offered(refusal="forbidden"))) == {
+        "gpu-0000": wording("What the node offers to claims is unknown, because this user may not list ResourceSlices.")
+    }

@@ -26,6 +26,8 @@ from inline_snapshot import snapshot as wording
 from tests.support.measured import measured
 from tests.unit.plugins.module_utils._cluster.proof.workloads import node, options, pod
 
+TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/gpu-operator/resourceclaimtemplates"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/gpu-operator/resourceclaims"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODS = "/api/v1/namespaces/gpu-operator/pods"
 NOW = 4_000_000_000.0
@@ -55,6 +57,9 @@ class FakeCluster:
         self.polls = 0
         self.on_poll: t.Callable[[], None] = lambda: None
         self.refuses_classes = ""
+        self.served: dict | None = None
+        self.templates: dict[str, dict] = {}
+        self.claims: list[dict] = []
 
     def now(self) -> float:
         return NOW
@@ -63,6 +68,9 @@ class FakeCluster:
         if path == CLASSES:
             self._refuse_classes()
             self.classes[body["metadata"]["name"]] = body
+            return body
+        if path == TEMPLATES:
+            self.templates[body["metadata"]["name"]] = body
             return body
         assert path == PODS, path
         node_name = body["metadata"]["annotations"]["gpuops.nvidia/node"]
@@ -73,7 +81,7 @@ class FakeCluster:
         if isinstance(answer, GpuOpsError):
             raise answer
         name = f"pod-{len(self.created)}"
-        self.pods[name] = {**body, "metadata": {**body["metadata"], "name": name}}
+        self.pods[name] = {**body, "metadata": {**body["metadata"], "name": name, "namespace": "gpu-operator"}}
         self.created.append(node_name)
         self.bodies.append(body)
         self.most = max(self.most, len(self.pods))
@@ -91,12 +99,18 @@ class FakeCluster:
         if path == CLASSES:
             self._refuse_classes()
             return self._matching(self.classes, query.get("labelSelector"))
+        if path == TEMPLATES:
+            return self._matching(self.templates, query.get("labelSelector"))
+        if path == CLAIMS:
+            return self.claims
         assert path == PODS, path
         self.polls += 1
         self.on_poll()
         return self._matching(self.pods, query["labelSelector"])
 
     def get(self, path: str, query: dict | None = None) -> dict | None:
+        if path.startswith("/apis/resource.k8s.io/"):
+            return self.served if path.endswith("/v1") else None
         if query is None:
             name = path.removeprefix(f"{PODS}/")
             return next((item for item in self._matching(self.pods, None) if item["metadata"]["name"] == name), None)
@@ -122,7 +136,7 @@ class FakeCluster:
         kind, dummy, name = path.rpartition("/")
         if kind == CLASSES:
             self._refuse_classes()
-        return (self.classes if kind == CLASSES else self.pods).pop(name, None) is not None
+        return {CLASSES: self.classes, TEMPLATES: self.templates}.get(kind, self.pods).pop(name, None) is not None
 
 
 def run(cluster: FakeCluster, nodes: str, **changes: t.Any) -> dict[str, WorkloadVerdict]:

@@ -264,6 +264,17 @@ def test_a_pod_that_cannot_be_scheduled_for_another_reason_fails() -> None:
     )
 
 
+def test_claims_that_cannot_be_allocated_mean_a_busy_node() -> None:
+    """The scheduler's words of Kubernetes 1.36 for a node whose devices other claims have."""
+    words = (
+        "0/4 nodes are available: 1 cannot allocate all claims, 3 node(s) didn't match Pod's node affinity/selector."
+    )
+    progress = WorkloadProgress("gpu.nvidia.com", workload.UNSCHEDULABLE_S, 0)
+    verdict = workload.judge(pod(unschedulable=words), progress, options())
+    assert verdict and (verdict.skipped, verdict.code) == (True, "Busy") and "gpu.nvidia.com" in verdict.reason
+    assert workload.judge(pod(unschedulable=words), progress, options(skip_busy=False)) is None
+
+
 @pytest.mark.parametrize(
     ("late", "reason"),
     [

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from inline_snapshot import snapshot as wording
 
+from tests.unit.fakes.claimed import offered, slice_of
 from tests.unit.fakes.judged import (
     codes,
     edited,
@@ -279,9 +280,9 @@ def test_without_a_device_plugin_something_else_must_offer_the_gpus() -> None:
 
 
 def test_gpus_that_can_be_claimed_need_no_device_plugin() -> None:
-    found = verdict(without_device_plugin(), claimable=frozenset({"gpu-0000", "gpu-0001"}))
+    found = verdict(without_device_plugin(), offered=offered(slice_of(0), slice_of(1)))
     assert found.state == "ready"
-    found = verdict(without_device_plugin(), claimable=frozenset({"gpu-0000"}))
+    found = verdict(without_device_plugin(), offered=offered(slice_of(0)))
     assert found.state == "progressing" and reason(found, "NoAllocatableGPUs").node == "gpu-0001"
 
 

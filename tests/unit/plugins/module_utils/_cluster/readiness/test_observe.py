@@ -11,12 +11,14 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fakes.api import DAEMONSETS, NODES, PODS, POLICIES, FakeApi
+from tests.unit.fakes.api import DAEMONSETS, GPUCLUSTERS, NODES, PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.claimed import GPUCLUSTER, SLICES, slice_of
 from tests.unit.fakes.stack import NAMESPACE, Json, node, policy
 
 
@@ -197,18 +199,20 @@ def test_what_was_said_about_an_upgrade_before_explains_nothing(
     assert look(api).upgrade_failures == {"gpu-0000": told}
 
 
-SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
-
-
-def test_claimable_gpus_are_read_only_if_gpus_seem_to_be_missing(api: FakeApi) -> None:
-    api.lists[SLICES] = [{"spec": {"nodeName": "gpu-0000"}}, {"spec": {"pool": {}}}]
-    api.lists[POLICIES][0]["spec"]["devicePlugin"] = {"enabled": False}
-    assert look(api).claimable == frozenset()
-    api.lists[NODES][0]["status"]["allocatable"]["nvidia.com/gpu"] = "0"
-    assert look(api).claimable == frozenset({"gpu-0000"})
+def test_what_can_be_claimed(api: FakeApi) -> None:
+    assert look(api).offered == device_reader.NO_DEVICES
+    api.lists[SLICES] = [slice_of(0)]
+    seen = look(api).offered
+    assert [seen.can_claim(name) for name in ("gpu-0000", "gpu-0001")] == [True, False]
     assert ("GET", SLICES, {"resourceVersion": "0", "fieldSelector": "spec.driver=gpu.nvidia.com"}) in api.log
-    del api.lists[SLICES]
-    assert look(api).claimable == frozenset()
+
+
+def test_slices_that_may_not_be_listed_are_unknown(api: FakeApi) -> None:
+    api.lists[SLICES] = []
+    api.answer = lambda method, path: refusal(403, "forbidden") if path == SLICES else None
+    assert look(api).unreadable == ()
+    api.lists[GPUCLUSTERS] = [GPUCLUSTER]
+    assert look(api).unreadable == ("ResourceSlices",)
 
 
 def test_outdated_pods_are_read_only_where_one_may_be_tolerated(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

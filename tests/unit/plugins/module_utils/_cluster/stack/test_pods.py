@@ -8,8 +8,6 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from inline_snapshot import snapshot as wording
 
 Json = dict[str, t.Any]
 
@@ -137,7 +135,10 @@ class FakeCluster:
         self.claims = claims or {}
         self.reads: list[str] = []
 
-    def pages(self, path: str, fieldSelector: str, labelSelector: str = "") -> t.Iterator[Json]:  # noqa: N803
+    def pages(self, path: str, fieldSelector: str = "", labelSelector: str = "") -> t.Iterator[Json]:  # noqa: N803
+        if path.startswith("/apis/resource.k8s.io/"):
+            yield from self.claims[path.split("/")[3]]
+            return
         assert fieldSelector == {ALL: f"metadata.namespace!=ns,{UNFINISHED}", OWN: UNFINISHED}[path]
         yield from self.pods.get((path, labelSelector), [])
 
@@ -146,9 +147,9 @@ class FakeCluster:
         return self.daemonsets
 
     def get(self, path: str) -> Json | None:
-        version = path.removeprefix("/apis/resource.k8s.io/").removesuffix("/resourceclaims")
+        version = path.removeprefix("/apis/resource.k8s.io/")
         self.reads.append(version)
-        return {"items": self.claims[version]} if version in self.claims else None
+        return {"resources": [{"name": "resourceclaims"}]} if version in self.claims else None
 
 
 def pod(name: str, gpus: str = "0", node: str | None = "gpu-0", **spec: t.Any) -> Json:
@@ -240,41 +241,32 @@ def claim(name: str, *results: Json) -> Json:
     return {"metadata": {"namespace": "default", "name": name}, "status": {"allocation": allocation}}
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_a_claim_holds_a_gpu_unless_it_only_monitors(version: str) -> None:
-    claims = [
-        claim("gpu", {"driver": "gpu.nvidia.com"}),
-        claim("nic", {"driver": "dra.net"}),
-        claim("admin", {"driver": "gpu.nvidia.com", "adminAccess": True}),
-    ]
-    cluster = FakeCluster([], {version: claims})
-    holders = pods.GpuClaims(cluster)
-    held = {
-        name: holders.held_by(pod("x", resourceClaims=[{"name": "a", "resourceClaimName": name}]))
-        for name in ("gpu", "nic", "admin", "gone")
-    }
-    assert held == {"gpu": True, "nic": False, "admin": False, "gone": False}
-    assert cluster.reads.count(version) == 2 and not holders.held_by(pod("x")) and cluster.reads.count(version) == 2
+def test_an_extended_resource_that_the_scheduler_claimed_counts_once() -> None:
+    """The same request is a claim where a DeviceClass offers it, and else the device plugin's."""
+    mapping = {"containerName": "c", "resourceName": "nvidia.com/gpu", "requestName": "container-0-request-0"}
+    by_claim, by_plugin = pod("by-claim", "1"), pod("by-plugin", "1")
+    by_claim["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
+    cluster = FakeCluster([by_claim, by_plugin], {"v1": [claim("x", {"driver": "gpu.nvidia.com"})]})
+    assert found(cluster) == {"by-claim": {"gpu.nvidia.com": 1}, "by-plugin": {"nvidia.com/gpu": 1}}
 
 
-def test_claims_that_no_known_version_shows_are_an_error() -> None:
-    named = pod("x", resourceClaims=[{"name": "a", "resourceClaimName": "gpu"}])
-    cluster = FakeCluster([])
-    with pytest.raises(GpuOpsError) as e:
-        pods.GpuClaims(cluster).held_by(named)
-    assert e.value.reason == "ClaimsUnreadable"
-    assert e.value.msg == wording(
-        "Pods have resource claims, but the cluster serves none of v1, v1beta2, v1beta1 of resource.k8s.io, so the pods that hold a GPU are unknown. Use a version of this collection that supports this Kubernetes, or drain nodes with evict: all."
-    )
-    assert cluster.reads == ["v1", "v1beta2", "v1beta1"]
+def test_a_daemonset_may_ask_for_the_resource_of_a_device_class() -> None:
+    cluster = FakeCluster()
+    template = pod("x")
+    template["spec"]["containers"][0]["resources"]["limits"] = {f"{pods.CLASS_RESOURCE}gpu.nvidia.com": "1"}
+    cluster.daemonsets = [daemonset(template, "burn")]
+    claimed = pod("burn-1")
+    claimed["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}
+    cluster.pods[OWN, "pod-template-generation,app=burn"] = [claimed]
+    cluster.claims = {"v1": [claim("x", {"driver": "gpu.nvidia.com"})]}
+    assert found(cluster) == {"burn-1": {"gpu.nvidia.com": 1}}
 
 
-def test_a_claim_that_vanishes_while_it_is_read_holds_nothing() -> None:
-    holders = pods.GpuClaims(FakeCluster([], {"v1": [claim("other", {"driver": "gpu.nvidia.com"})]}))
-    both = pod(
-        "x", resourceClaims=[{"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimName": "other"}]
-    )
-    assert holders.devices_of(both) == {("default", "other"): 1}
+def test_who_holds_gpus() -> None:
+    cluster = FakeCluster(claims={"v1": [claim("x", {"driver": "gpu.nvidia.com"})]})
+    claims = pod("claims", resourceClaims=[{"name": "a", "resourceClaimName": "x"}])
+    holders = pods.GpuHolders(cluster)
+    assert [item in holders for item in (pod("one", "1"), claims, pod("none"))] == [True, True, False]
 
 
 def test_a_pod_without_gpus_asks_for_none() -> None:

@@ -115,13 +115,6 @@ def test_a_large_fleet_needs_more_memory(count: int, limit: str | None, level: s
     assert named(found("v26.3.3", "v26.7.0", nodes=nodes(count), values=values)).get("memory") == level
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("1Ki", 1024), ("1.5Gi", 1610612736), ("2k", 2000), ("7", 7), ("1T", 10**12), ("1m", None)]
-)
-def test_quantities_of_memory(text: str, size: int | None) -> None:
-    assert blockers.memory(text) == size
-
-
 def test_fields_that_the_new_operator_does_not_know() -> None:
     schema = {"properties": {"spec": {"properties": {"driver": {"properties": {"version": {"type": "string"}}}}}}}
     policy = {"driver": {"version": "580", "old": 1}, "gone": {}}

@@ -1,0 +1,164 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The devices that ResourceSlices offer. A pool is complete only with all slices of its newest generation.
+
+Pure. Source: k8s.io/api/resource/v1 of Kubernetes 1.36 (``ResourceSlice``, ``DeviceTaintRule``), and the names of
+attributes from kubernetes-sigs/dra-driver-nvidia-gpu (95932046), ``cmd/gpu-kubelet-plugin/deviceinfo.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import DeviceName
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+KEEPS_AWAY = ("NoSchedule", "NoExecute")
+"""Effects of a device's taint that keep the scheduler from allocating it. ``None`` only informs."""
+
+_MIB = 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceTaint:
+    """A taint of a device, from its driver or from a DeviceTaintRule with the name ``rule``."""
+
+    key: str
+    value: str
+    effect: str
+    rule: str = ""
+
+    def __str__(self) -> str:
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A device as its driver describes it. ``kind`` is ``gpu``, ``mig`` or ``vfio``. What is not described is None."""
+
+    name: DeviceName
+    kind: str | None = None
+    uuid: str | None = None
+    product: str | None = None
+    profile: str | None = None
+    parent_uuid: str | None = None
+    memory_mib: int | None = None
+    taints: tuple[DeviceTaint, ...] = ()
+
+    @property
+    def is_kept_away(self) -> bool:
+        """Whether a taint keeps claims from this device, unless they tolerate it."""
+        return any(taint.effect in KEEPS_AWAY for taint in self.taints)
+
+
+@dataclasses.dataclass(frozen=True)
+class SlicePart:
+    """What is kept of one ResourceSlice."""
+
+    driver: str
+    pool: str
+    node: str | None
+    generation: int
+    total: int
+    """How many slices the pool has in this generation."""
+    devices: tuple[Device, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class DevicePool:
+    """The newest generation of a pool. The scheduler allocates nothing from a pool with ``missing`` slices."""
+
+    driver: str
+    name: str
+    node: str | None
+    generation: int
+    missing: int
+    devices: tuple[Device, ...]
+
+
+def part_of(item: Json) -> SlicePart:
+    """Return what is kept of a ResourceSlice, in the shape of any version since v1beta1."""
+    spec = item["spec"]
+    driver, pool = spec["driver"], spec["pool"]
+    devices = tuple(_device((driver, pool["name"], device["name"]), device) for device in spec.get("devices") or [])
+    return SlicePart(
+        driver=driver,
+        pool=pool["name"],
+        node=spec.get("nodeName"),
+        generation=int(pool.get("generation", 0)),
+        total=int(pool.get("resourceSliceCount", 1)),
+        devices=devices,
+    )
+
+
+def _device(name: DeviceName, device: Json) -> Device:
+    fields: Json = device.get("basic") or device  # v1beta1 has everything but the name in a block
+    attributes = {key: _value(value) for key, value in (fields.get("attributes") or {}).items()}
+    memory = objects.memory_bytes(str(((fields.get("capacity") or {}).get("memory") or {}).get("value")))
+    return Device(
+        name=name,
+        kind=attributes.get("type"),
+        uuid=attributes.get("uuid"),
+        product=attributes.get("productName"),
+        profile=attributes.get("profile"),
+        parent_uuid=attributes.get("parentUUID"),
+        memory_mib=None if memory is None else memory // _MIB,
+        taints=tuple(taint_of(taint) for taint in fields.get("taints") or []),
+    )
+
+
+def _value(attribute: Json) -> str:
+    """Return the value of an attribute, which stands under the name of its type."""
+    return str(next(iter(attribute.values()), ""))
+
+
+def taint_of(taint: Json, rule: str = "") -> DeviceTaint:
+    """Return a taint of a slice or of a DeviceTaintRule."""
+    return DeviceTaint(taint["key"], taint.get("value") or "", taint["effect"], rule)
+
+
+def pools(parts: t.Iterable[SlicePart], rules: t.Sequence[Json] = ()) -> list[DevicePool]:
+    """Return the newest generation of each pool, with the taints of DeviceTaintRules."""
+    by_pool: dict[tuple[str, str, str | None], list[SlicePart]] = {}
+    for part in parts:
+        by_pool.setdefault((part.driver, part.pool, part.node), []).append(part)
+    return [_newest(found, rules) for dummy, found in sorted(by_pool.items(), key=lambda item: str(item[0]))]
+
+
+def _newest(parts: list[SlicePart], rules: t.Sequence[Json]) -> DevicePool:
+    generation = max(part.generation for part in parts)
+    newest = [part for part in parts if part.generation == generation]
+    one = newest[0]
+    return DevicePool(
+        driver=one.driver,
+        name=one.pool,
+        node=one.node,
+        generation=generation,
+        missing=max(max(part.total for part in newest) - len(newest), 0),
+        devices=tuple(_tainted(device, rules) for part in newest for device in part.devices),
+    )
+
+
+def _tainted(device: Device, rules: t.Sequence[Json]) -> Device:
+    added = [taint_of(rule["spec"]["taint"], rule["metadata"]["name"]) for rule in rules if _selects(rule, device.name)]
+    return dataclasses.replace(device, taints=(*device.taints, *added)) if added else device
+
+
+def _selects(rule: Json, name: DeviceName) -> bool:
+    """Return whether a DeviceTaintRule is about a device. A rule without a selector is about none."""
+    selector = rule["spec"].get("deviceSelector")
+    if selector is None:
+        return False
+    return all(selector.get(field) in (None, value) for field, value in zip(("driver", "pool", "device"), name))
+
+
+def is_gpu_driver(pool: DevicePool) -> bool:
+    """Return whether a pool is of NVIDIA's driver for GPUs. Its driver for compute domains offers channels."""
+    return pool.driver == names.DRA_DRIVER
