@@ -53,16 +53,20 @@ KINDS = ("resourceclaimtemplates", "resourceclaims", "resourcequotas")
 
 
 class DraApi:
-    """Makes a fake API server one of a cluster with claims: versions, slices, and namespaces research and notebooks."""
+    """Makes a fake API server one of a cluster with claims, and with the namespaces research and notebooks.
+
+    ``versions`` are those of the API that it serves, the newest first.
+    """
 
     def __init__(self, api: FakeApi, *versions: str) -> None:
-        self.api, self.versions = api, versions or ("v1",)
-        self.root = f"{GROUP}/{self.versions[0]}"
+        self.api = api
+        self.root = f"{GROUP}/{(versions or ('v1',))[0]}"
         self.namespaces: dict[str, Json] = {name: {} for name in ("research", "notebooks")}
         """The labels of each namespace."""
         self.refuses_changes = False
         """Whether a template and a claim that exist cannot be changed."""
-        api.lists |= {self.path("resourceslices"): [], self.path("deviceclasses"): [], DAEMONSETS: []}
+        api.lists |= {self.path(kind): [] for kind in ("resourceslices", "deviceclasses", "resourceclaims")}
+        api.lists |= {f"{GROUP}/{version}/deviceclasses": [] for version in versions} | {DAEMONSETS: []}
         api.lists |= {self.path(kind, name): [] for kind in KINDS for name in self.namespaces}
         api.lists |= {f"/api/v1/namespaces/{name}/pods": [] for name in self.namespaces}
         api.answer = self.answer
@@ -83,8 +87,6 @@ class DraApi:
 
     def answer(self, method: str, path: str) -> Reply | None:
         """Answer what the lists do not."""
-        if path == GROUP:
-            return 200, {"versions": [{"version": version} for version in self.versions]}
         for kind in KINDS:
             if path == self.path(kind):
                 return 200, {"items": self.all(kind), "metadata": {}}

@@ -15,19 +15,18 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept import kept_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptKind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import DRA_DRIVER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DRA_DRIVER, DRA_GROUP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra_configs
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-CLAIMS_GROUP = "resource.k8s.io"
 CLAIMS_OWNER = "gpu-claims"
-REQUEST = "gpu"
+_REQUEST = "gpu"
 """The name of the one request of every claim."""
 
 CLAIM_QUOTA = KeptKind("ResourceQuota", "v1", "resourcequotas", CLAIMS_OWNER, ("spec",))
-_DEVICES = f".deviceclass.{CLAIMS_GROUP}/devices"
-_CLAIMS = f"count/resourceclaims.{CLAIMS_GROUP}"
+_DEVICES = f".deviceclass.{DRA_GROUP}/devices"
+_CLAIMS = f"count/resourceclaims.{DRA_GROUP}"
 """The names by which a quota counts devices and claims.
 
 Source: Kubernetes v1.36.3, ``pkg/quota/v1/evaluator/core/resource_claims.go``.
@@ -43,7 +42,7 @@ class ClaimKinds:
     @property
     def classes(self) -> KeptKind:
         """DeviceClasses."""
-        return KeptKind("DeviceClass", f"{CLAIMS_GROUP}/{self.version}", "deviceclasses", CLAIMS_OWNER, ("spec",))
+        return KeptKind("DeviceClass", f"{DRA_GROUP}/{self.version}", "deviceclasses", CLAIMS_OWNER, ("spec",))
 
     @property
     def templates(self) -> KeptKind:
@@ -56,12 +55,7 @@ class ClaimKinds:
         return self._immutable("ResourceClaim", "resourceclaims")
 
     def _immutable(self, name: str, plural: str) -> KeptKind:
-        return KeptKind(name, f"{CLAIMS_GROUP}/{self.version}", plural, CLAIMS_OWNER, ("spec",), is_immutable=True)
-
-    @property
-    def slices(self) -> str:
-        """The path of the ResourceSlices."""
-        return f"/apis/{CLAIMS_GROUP}/{self.version}/resourceslices"
+        return KeptKind(name, f"{DRA_GROUP}/{self.version}", plural, CLAIMS_OWNER, ("spec",), is_immutable=True)
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------
@@ -142,13 +136,13 @@ def _claim_spec(kinds: ClaimKinds, owner: str, wish: Json, types: t.Mapping[str,
         asked["capacity"] = {"requests": {name: str(amount) for name, amount in wish["capacity"].items()}}
     # v1beta1 has no way to list alternatives, so what later versions have below "exactly" is the request itself.
     inner = asked if kinds.version == "v1beta1" else {"exactly": asked}
-    found: Json = {"requests": [{"name": REQUEST, **inner}]}
+    found: Json = {"requests": [{"name": _REQUEST, **inner}]}
     if wish.get("match_attributes"):
-        found["constraints"] = [{"requests": [REQUEST], "matchAttribute": name} for name in wish["match_attributes"]]
+        found["constraints"] = [{"requests": [_REQUEST], "matchAttribute": name} for name in wish["match_attributes"]]
     if wish.get("config"):
         count = None if wish["all"] else wish["count"]
         parameters = _parameters(owner, wish["config"], types.get(wish["device_class"]), count)
-        found["config"] = [{"requests": [REQUEST], "opaque": {"driver": DRA_DRIVER, "parameters": parameters}}]
+        found["config"] = [{"requests": [_REQUEST], "opaque": {"driver": DRA_DRIVER, "parameters": parameters}}]
     return {"devices": found}
 
 

@@ -13,16 +13,18 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_users, device_offer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_users
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import device_selection as selections
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_objects import (
-    CLAIMS_GROUP,
-    ClaimKinds,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.claim_objects import ClaimKinds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_reader, free_devices
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import Device
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    DRA_DRIVER,
+    DRA_GROUP,
+    DRA_VERSIONS,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import OfferedDevice
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DRA_VERSIONS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import DRA_DRIVER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -36,7 +38,9 @@ class ClaimScene:
     kinds: ClaimKinds
     classes: list[Json]
     """All DeviceClasses of the cluster."""
-    devices: list[OfferedDevice]
+    devices: list[Device]
+    """The devices of complete pools."""
+    free: set[device_claims.DeviceName]
     incomplete: list[str]
     """The pools of which slices are missing."""
     claims: list[Json]
@@ -53,31 +57,34 @@ class ClaimScene:
 
 
 def read(cluster: Cluster) -> ClaimScene:
-    """Read a cluster. Raises if it serves no version of the API."""
-    kinds = ClaimKinds(served_version(cluster))
+    """Read a cluster. Raises if it serves no version of the API, or hides its devices."""
+    kinds = ClaimKinds(_served_version(cluster))
+    offered = device_reader.read(cluster)
+    if offered.refusal:
+        raise GpuOpsError(offered.refusal, reason="Forbidden")
     # Not from the cache, which may be behind: what is unused is removed.
     now = {"resourceVersion": ""}
-    slices, dummy = cluster.large_list(kinds.slices, _slice, fieldSelector=f"spec.driver={DRA_DRIVER}", **now)
     claims, dummy = cluster.large_list(kinds.claims.path(None), claim_users.slim, **now)
-    devices, incomplete = device_offer.devices(slices, claims)
-    return ClaimScene(kinds, cluster.list(kinds.classes.path(None), **now) or [], devices, incomplete, claims)
+    allocated = [found for claim in claims if (found := device_claims.allocated(claim))]
+    return ClaimScene(
+        kinds=kinds,
+        classes=cluster.list(kinds.classes.path(None), **now) or [],
+        devices=[device for pool in offered.pools if not pool.missing for device in pool.devices],
+        free=free_devices.free(offered.pools, allocated),
+        incomplete=[pool.name for pool in offered.pools if pool.missing],
+        claims=claims,
+    )
 
 
-def _slice(item: Json) -> Json:
-    return {"spec": item["spec"]}
-
-
-def served_version(cluster: Cluster) -> str:
+def _served_version(cluster: Cluster) -> str:
     """Return the newest version of the API that the cluster serves and this collection knows."""
-    group = cluster.get(f"/apis/{CLAIMS_GROUP}")
-    served = [each["version"] for each in (group or {}).get("versions") or []]
-    newest = next((version for version in DRA_VERSIONS if version in served), None)
-    if newest is None:
+    version = device_claims.served_version(cluster, "deviceclasses")
+    if version is None:
         release = cluster.ask("GET", "/version")["gitVersion"]
         raise GpuOpsError(
-            f"This cluster (Kubernetes {release}) serves {', '.join(served) or 'no version'} of {CLAIMS_GROUP}, and "
-            f"claims need one of {', '.join(DRA_VERSIONS)}. Kubernetes 1.34 serves v1. The API server of 1.33 and 1.32 "
-            "needs the feature gate DynamicResourceAllocation, and v1beta2 or v1beta1 in --runtime-config.",
+            f"This cluster (Kubernetes {release}) serves no version of {DRA_GROUP} that claims need "
+            f"({', '.join(DRA_VERSIONS)}). Kubernetes 1.34 serves v1. The API server of 1.33 and 1.32 needs the "
+            "feature gate DynamicResourceAllocation, and v1beta2 or v1beta1 in --runtime-config.",
             reason="KubernetesVersion",
         )
-    return newest
+    return version

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_objects, device_offer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -55,7 +56,7 @@ def seekers_of_class(
     """Return what would wait for ever without a class: claims without devices, templates, and pods not yet placed."""
     name = name_of(item)
     resources = {f"{IMPLICIT}{name}", item["spec"].get("extendedResourceName")}
-    waiting = [claim for claim in claims if not device_offer.allocated(claim)]
+    waiting = [claim for claim in claims if device_claims.allocated(claim) is None]
     found = [f"ResourceClaim {full_name(each)}" for each in waiting if name in claim_objects.classes_in(each)]
     found += [
         f"ResourceClaimTemplate {full_name(each)}" for each in templates if name in claim_objects.classes_in(each)

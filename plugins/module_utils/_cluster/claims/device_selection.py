@@ -10,18 +10,19 @@ Plain fields are evaluated here exactly. Free CEL is not: there is no interprete
 quantities and versions, so a selection with free CEL has an upper limit only.
 
 Source of the attributes: kubernetes-sigs/dra-driver-nvidia-gpu, revision 95932046, ``cmd/gpu-kubelet-plugin``
-(``deviceinfo.go``, ``mig.go``); of the vendor's classes: its chart, ``templates/deviceclass-*.yaml``.
+(``deviceinfo.go``, ``mig.go``); of the vendor's classes: NVIDIA GPU Operator v26.7.0, ``manifests/state-dra-driver``.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
-from fractions import Fraction
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import OfferedDevice
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import DRA_DRIVER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import Device
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import DeviceName
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DEVICE_CLASSES, DRA_DRIVER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -29,14 +30,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 _ATTRIBUTES = f"device.attributes['{DRA_DRIVER}']"
 _CAPACITY = f"device.capacity['{DRA_DRIVER}']"
 _TEXTS = {"product": "productName", "architecture": "architecture", "profile": "profile"}
-"""The attribute of each plain field that is compared as a text."""
+"""The attribute of each field that is compared as a text. `Device` has it under the name of the field."""
 _MEMORY = {"gpu": "memory", "mig": "memory", "vfio": "addressableMemory"}
 """The capacity with the memory of each type of device."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSelection:
-    """What a class selects. ``texts`` are attributes with their values, ``least`` the smallest memory as a quantity."""
+    """What a class selects. ``texts`` are fields with their values, ``least`` the smallest memory as a quantity."""
 
     device_type: str
     texts: tuple[tuple[str, str], ...] = ()
@@ -47,7 +48,7 @@ class DeviceSelection:
     def expressions(self) -> list[str]:
         """The expressions that Kubernetes evaluates one after the other, until one is false."""
         terms = [f"device.driver == '{DRA_DRIVER}'", f"{_ATTRIBUTES}.type == '{self.device_type}'"]
-        terms += [f"{_ATTRIBUTES}.{name} == {_literal(value)}" for name, value in self.texts]
+        terms += [f"{_ATTRIBUTES}.{_TEXTS[field]} == {_literal(value)}" for field, value in self.texts]
         if self.least is not None:
             memory = _MEMORY[self.device_type]
             # A GPU whose memory the driver cannot tell has no such capacity, and CEL would end with an error.
@@ -60,18 +61,17 @@ class DeviceSelection:
         """Whether `selects` tells exactly what Kubernetes would select."""
         return not self.cel
 
-    def selects(self, device: OfferedDevice) -> bool:
+    def selects(self, device: Device) -> bool:
         """Return whether the plain fields select a device. Free CEL can only select fewer."""
         return not self.unmet(device)
 
-    def unmet(self, device: OfferedDevice) -> list[str]:
-        """Return the attributes and capacities of a device that the plain fields do not want."""
-        wanted = (("type", self.device_type), *self.texts)
-        unmet = [name for name, value in wanted if device.attributes.get(name) != value]
+    def unmet(self, device: Device) -> list[str]:
+        """Return the properties of a device that the plain fields do not want."""
+        unmet = [] if device.kind == self.device_type else ["kind"]
+        unmet += [field for field, value in self.texts if getattr(device, field) != value]
         least = _quantities.parsed(self.least)
-        memory = _MEMORY[self.device_type]
-        if least is not None and device.capacity.get(memory, Fraction(-1)) < least:
-            unmet.append(memory)
+        if least is not None and (device.memory is None or device.memory < least):
+            unmet.append("memory")
         return unmet
 
 
@@ -90,7 +90,7 @@ def selection(wish: Json) -> DeviceSelection:
         raise _invalid(name, "architecture", "devices of type vfio do not say theirs. Leave it out, or use product")
     if memory_min is not None and _quantities.parsed(memory_min) is None:
         raise _invalid(name, "memory_min", f"{memory_min} is no quantity. Write it like 40Gi")
-    texts = tuple((attribute, str(wish[field])) for field, attribute in _TEXTS.items() if wish.get(field))
+    texts = tuple((field, str(wish[field])) for field in _TEXTS if wish.get(field))
     return DeviceSelection(device_type, texts, memory_min, tuple(wish.get("cel") or ()))
 
 
@@ -106,7 +106,7 @@ def _invalid(name: str, field: str, what: str) -> GpuOpsError:
     return GpuOpsError(f"The class {name} cannot have this {field}: {what}.", reason="Invalid")
 
 
-VENDOR_CLASSES = {"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com": "vfio"}
+VENDOR_CLASSES = {name: device_type for device_type, name in DEVICE_CLASSES.items()}
 """The classes of NVIDIA's operator and of the driver's own chart, with the type of device that each selects."""
 
 
@@ -134,28 +134,24 @@ class Count(t.NamedTuple):
     """The largest number on one node. All devices of a claim are on one node."""
 
 
-def count(chosen: DeviceSelection, devices: t.Sequence[OfferedDevice]) -> Count:
-    """Count what the plain fields of a class select."""
-    found = [device for device in devices if chosen.selects(device)]
-    on_nodes: dict[str, int] = {}
-    for device in found:
-        on_nodes[device.pool] = on_nodes.get(device.pool, 0) + 1
-    free = sum(device.is_free for device in found)
-    return Count(len(found), free, len(devices), max(on_nodes.values(), default=0))
+def count(chosen: DeviceSelection, devices: t.Sequence[Device], free: t.Collection[DeviceName]) -> Count:
+    """Count what the plain fields of a class select. Each node has one pool."""
+    found = [device.name for device in devices if chosen.selects(device)]
+    on_nodes = collections.Counter(pool for dummy, pool, dummy in found)
+    return Count(len(found), sum(name in free for name in found), len(devices), max(on_nodes.values(), default=0))
 
 
-def nearest(chosen: DeviceSelection, devices: t.Sequence[OfferedDevice]) -> str:
+def nearest(chosen: DeviceSelection, devices: t.Sequence[Device]) -> str:
     """Return what the devices have that come nearest to a class without devices, as the end of a sentence."""
     if not devices:
         return "no driver offers any device now"
-    of_type = [device for device in devices if device.attributes.get("type") == chosen.device_type]
+    of_type = [device for device in devices if device.kind == chosen.device_type]
     if not of_type:
-        types = sorted({str(device.attributes.get("type")) for device in devices})
-        return f"their types are {', '.join(types)}"
+        return f"their types are {', '.join(sorted({str(device.kind) for device in devices}))}"
     best = min(of_type, key=lambda device: len(chosen.unmet(device)))
     field = chosen.unmet(best)[0]
-    if field in _MEMORY.values():
-        largest = max(of_type, key=lambda device: device.capacity.get(field, Fraction(-1)))
-        return f"the largest {field} among its type is {largest.capacity_text(field)}"
-    values = sorted({str(device.attributes.get(field)) for device in of_type})
+    if field == "memory":
+        known = [device.memory_mib for device in of_type if device.memory_mib is not None]
+        return f"the largest of its type has {max(known)}Mi of memory" if known else "the memory of its type is unknown"
+    values = sorted({str(getattr(device, field)) for device in of_type})
     return f"the values of {field} among its type are {', '.join(values)}"

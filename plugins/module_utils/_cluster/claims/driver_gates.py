@@ -12,10 +12,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra_gates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-ALL_ALPHA = "AllAlpha"
-"""The gate of Kubernetes' library that turns on all gates that are off by default."""
 _FIELD = "spec.draDriver.featureGates"
 _CONTAINER, _VARIABLE = "gpus", "FEATURE_GATES"
 """The container of the kubelet plugin that prepares GPUs, and the variable with its gates. Source: the driver's chart,
@@ -32,8 +31,8 @@ class DriverGates(t.NamedTuple):
     """Why the gates are unknown."""
 
     def is_on(self, gate: str) -> bool:
-        """Return whether a gate is on that is off by default."""
-        return self.gates.get(gate, self.gates.get(ALL_ALPHA, False))
+        """Return whether a gate is on."""
+        return dra_gates.effective(self.gates)[gate]
 
 
 def read(cluster: Cluster) -> DriverGates:

@@ -152,7 +152,7 @@ class ClaimWork:
 
     def _counts(self) -> dict[str, Count]:
         return {
-            name: device_selection.count(chosen, self._scene.devices)
+            name: device_selection.count(chosen, self._scene.devices, self._scene.free)
             for name, chosen in self._selections.items()
             if chosen is not None
         }

@@ -9,8 +9,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import device_offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import device_selection as selections
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from inline_snapshot import snapshot as wording
 
@@ -24,8 +24,8 @@ def wish(**fields: t.Any) -> dict[str, t.Any]:
     return {"name": "large", "type": "gpu", **fields}
 
 
-def offered(*items: dict[str, t.Any]) -> list[device_offer.OfferedDevice]:
-    return device_offer.devices([resource_slice("gpu-0001", *items)], [])[0]
+def offered(*items: dict[str, t.Any]) -> list[device_pools.Device]:
+    return list(device_pools.part_of(resource_slice("gpu-0001", *items)).devices)
 
 
 def test_every_selection_is_that_of_kubernetes() -> None:
@@ -88,14 +88,10 @@ def test_the_classes_of_the_vendor_are_known_by_name_and_content() -> None:
 
 def test_devices_are_counted_with_the_free_ones_and_the_most_on_one_node() -> None:
     slices = [resource_slice("a", device(0), device(1)), resource_slice("b", device(0, memory="40Gi"))]
-    claim = {
-        "status": {
-            "allocation": {"devices": {"results": [{"driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-1"}]}}
-        }
-    }
-    found, dummy = device_offer.devices(slices, [claim])
-    assert selections.count(selections.selection(wish(memory_min="79Gi")), found) == (2, 1, 3, 2)
-    assert selections.count(selections.selection(wish(product="other")), found) == (0, 0, 3, 0)
+    found = [each for item in slices for each in device_pools.part_of(item).devices]
+    free = {found[0].name, found[2].name}
+    assert selections.count(selections.selection(wish(memory_min="79Gi")), found, free) == (2, 1, 3, 2)
+    assert selections.count(selections.selection(wish(product="other")), found, free) == (0, 0, 3, 0)
 
 
 def test_what_comes_nearest_to_a_class_without_devices() -> None:
@@ -108,13 +104,13 @@ def test_what_comes_nearest_to_a_class_without_devices() -> None:
     ]
     assert [selections.nearest(selections.selection(each), found) for each, found in cases] == wording(
         [
-            "the largest memory among its type is 81559Mi",
-            "the values of productName among its type are NVIDIA H100 80GB HBM3, NVIDIA L40S",
+            "the largest of its type has 81559Mi of memory",
+            "the values of product among its type are NVIDIA H100 80GB HBM3, NVIDIA L40S",
             "their types are gpu",
             "no driver offers any device now",
         ]
     )
     nothing_said = offered({"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}})
     assert selections.nearest(selections.selection(wish(memory_min="1Gi")), nothing_said) == wording(
-        "the largest memory among its type is unknown"
+        "the memory of its type is unknown"
     )

@@ -36,7 +36,7 @@ def test_the_gates_of_a_gpucluster_are_in_its_spec(api: FakeApi) -> None:
     assert not read(api).is_on("MPSSupport") and read(api).unknown == ""
 
 
-def test_all_gates_at_once_leave_out_those_that_are_named(api: FakeApi) -> None:
+def test_all_gates_at_once_leave_out_those_that_are_named() -> None:
     found = driver_gates.DriverGates({"AllAlpha": True, "MPSSupport": False})
     assert found.is_on("TimeSlicingSettings") and not found.is_on("MPSSupport")
 

@@ -96,13 +96,13 @@ def test_a_class_that_selects_nothing_is_refused_before_anything_is_written(dra:
     empty = {**CLASS, "memory_min": "80Gi"}
     error = refusal(dra, classes=[empty])
     assert error.reason == "NotFound" and error.msg == wording(
-        "The class large selects 0 of 2 devices: the largest memory among its type is 81559Mi. Correct its fields, or expect such devices later with unmatched: warn."
+        "The class large selects 0 of 2 devices: the largest of its type has 81559Mi of memory. Correct its fields, or expect such devices later with unmatched: warn."
     )
     dra.api.log.clear()
     result, warnings = call(dra, classes=[empty], unmatched="warn")
     assert result["changed"] and warnings == wording(
         [
-            "The class large selects 0 of 2 devices: the largest memory among its type is 81559Mi. Correct its fields if such devices should be there."
+            "The class large selects 0 of 2 devices: the largest of its type has 81559Mi of memory. Correct its fields if such devices should be there."
         ]
     )
     # What is there already stops no run, whatever has happened to the devices.

@@ -6,29 +6,20 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.device_offer import devices
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_pools, free_devices
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims
 
 from tests.unit.fakes.claims import claim, device, resource_slice
 
 
 def free(*slices: dict[str, t.Any], claims: t.Sequence[dict[str, t.Any]] = ()) -> list[str]:
-    return [f"{each.pool}/{each.name}" for each in devices(slices, claims)[0] if each.is_free]
+    pools = device_pools.pools(map(device_pools.part_of, slices))
+    held = [found for item in claims if (found := device_claims.allocated(item))]
+    return sorted(f"{pool}/{name}" for dummy, pool, name in free_devices.free(pools, held))
 
 
-def test_only_the_newest_generation_of_a_pool_counts() -> None:
-    found, incomplete = devices([resource_slice("a", device(0)), resource_slice("a", device(1), generation=2)], [])
-    assert [each.name for each in found] == ["gpu-1"] and incomplete == []
-
-
-def test_a_pool_of_which_a_slice_is_missing_offers_nothing() -> None:
-    found, incomplete = devices([resource_slice("a", device(0), count=2), resource_slice("b", device(0))], [])
-    assert [each.pool for each in found] == ["b"] and incomplete == ["a"]
-
-
-def test_slices_of_other_drivers_are_left_out() -> None:
-    other = resource_slice("a", device(0))
-    other["spec"]["driver"] = "net.example.com"
-    assert devices([other], []) == ([], [])
+def test_a_pool_of_which_a_slice_is_missing_has_no_free_device() -> None:
+    assert free(resource_slice("a", device(0), count=2), resource_slice("b", device(0))) == ["b/gpu-0"]
 
 
 def test_a_device_of_a_claim_is_taken_and_access_for_administrators_takes_nothing() -> None:
@@ -59,22 +50,13 @@ def consuming(name: str, slices: int) -> dict[str, t.Any]:
 def test_partitions_share_the_counters_of_their_gpu() -> None:
     shared = [{"name": "gpu-0-counters", "counters": {"memorySlices": {"value": "8"}}}]
     counters = resource_slice("a", count=2, sharedCounters=shared)
-    partitions = resource_slice("a", consuming("gpu-0", 8), consuming("half", 4), consuming("all-but-one", 7), count=2)
-    assert free(counters, partitions) == ["a/gpu-0", "a/half", "a/all-but-one"]
+    partitions = resource_slice("a", consuming("gpu-0", 8), consuming("half", 4), consuming("most", 7), count=2)
+    assert free(counters, partitions) == ["a/gpu-0", "a/half", "a/most"]
     held = claim("held", ("a", "half"))
     assert free(counters, partitions, claims=[held]) == []
     small = resource_slice("a", consuming("gpu-0", 8), consuming("half", 4), consuming("other-half", 4), count=2)
     assert free(counters, small, claims=[held]) == ["a/other-half"]
 
 
-def test_a_device_of_v1beta1_has_its_content_below_basic() -> None:
-    item = device(0)
-    old = {"name": item.pop("name"), "basic": item}
-    found = devices([resource_slice("a", old)], [])[0][0]
-    assert (found.name, found.attributes["productName"]) == ("gpu-0", "NVIDIA H100 80GB HBM3")
-    assert found.capacity_text("memory") == "81559Mi" and found.capacity_text("shares") == "unknown"
-
-
-def test_a_name_with_the_domain_of_the_driver_is_the_same_attribute() -> None:
-    named = {"name": "gpu-0", "attributes": {"gpu.nvidia.com/type": {"string": "gpu"}}}
-    assert devices([resource_slice("a", named)], [])[0][0].attributes == {"type": "gpu"}
+def test_a_partition_without_the_counters_of_its_gpu_is_not_free() -> None:
+    assert free(resource_slice("a", consuming("half", 4)), claims=[claim("held", ("a", "half"))]) == []
