@@ -18,6 +18,9 @@ import yaml
 from lab.cluster import Lab
 from lab.errors import LabError
 from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
+from tests.support.waits import sees
+
+pytestmark = pytest.mark.slow("the playbook runs again and again, as a check and in earnest")
 
 PLAYBOOK = ROOT / "playbooks" / "claims.yml"
 EXAMPLE = yaml.safe_load((ROOT / "examples" / "claims" / "group_vars" / "all.yml").read_text())
@@ -88,16 +91,22 @@ def claiming(name: str, namespace: str, **source: str) -> dict[str, t.Any]:
     return pod(name, namespace, resources={"claims": [{"name": "gpus"}]}, resourceClaims=[{"name": "gpus", **source}])
 
 
-def runs(lab: Lab, namespace: str, *names: str) -> None:
-    """Wait until pods run."""
+def placed(lab: Lab, namespace: str, *names: str) -> None:
+    """Wait until the scheduler has given pods their devices and a node. A driver would then prepare the devices."""
     named = [f"pod/{name}" for name in names]
-    lab.kubectl("wait", "--for=condition=Ready", *named, f"--namespace={namespace}", "--timeout=60s")
+    lab.kubectl("wait", "--for=condition=PodScheduled", *named, f"--namespace={namespace}", "--timeout=60s")
 
 
 def allocated(lab: Lab, namespace: str) -> list[list[dict[str, t.Any]]]:
     """Return the devices of each claim of a namespace."""
     found = json.loads(lab.kubectl("get", "resourceclaims", f"--namespace={namespace}", "--output=json"))["items"]
     return [(item.get("status") or {}).get("allocation", {}).get("devices", {}).get("results", []) for item in found]
+
+
+def reserved(lab: Lab, name: str) -> bool:
+    """Return whether a pod uses a claim of the namespace research."""
+    found = json.loads(lab.kubectl("get", "resourceclaim", name, "--namespace=research", "--output=json"))
+    return bool((found.get("status") or {}).get("reservedFor"))
 
 
 def kept(lab: Lab) -> list[str]:
@@ -120,8 +129,8 @@ def test_the_example_gives_pods_their_gpus(lab: Lab, ansible: Playbook) -> None:
     shared = [claiming(f"notebook-{n}", "notebooks", resourceClaimName="shared-gpu") for n in (1, 2)]
     old = pod("old", "research", resources={"limits": {"nvidia.com/gpu": "2"}})
     create(lab, four, *shared, old)
-    runs(lab, "research", "train", "old")
-    runs(lab, "notebooks", "notebook-1", "notebook-2")
+    placed(lab, "research", "train", "old")
+    placed(lab, "notebooks", "notebook-1", "notebook-2")
     assert sorted(map(len, allocated(lab, "research"))) == [2, 4]
     together = next(results for results in allocated(lab, "research") if len(results) == 4)
     assert len({(each["pool"], int(each["device"][4:]) // 4) for each in together}) == 1
@@ -174,15 +183,15 @@ def test_what_kubernetes_or_the_driver_would_refuse_is_refused_with_nothing_writ
         ),
         (
             "matchAttribute",
-            {"claims_classes": [h100], "claims_templates": [{**template, "match_attributes": ["a/b/c"]}]},
+            {"claims_classes": [h100], "claims_templates": [{**template, "match_attributes": ["pcieRoot"]}]},
         ),
         ("extendedResourceName", {"claims_classes": [{**h100, "extended_resource": "cpu"}]}),
     ]
     for words, wishes in cases:
         for check in (["--check"], []):
             run = ansible.run(PLAYBOOK, *check, **wishes)
-            assert run.status == 2 and words in run.message, run.output
-            assert run.changed == 0
+            assert (run.status, run.changed) == (2, 0), (words, run.output)
+            assert words in run.message, run.output
     assert kept(lab) == []
 
 
@@ -200,7 +209,7 @@ def test_a_quota_is_enforced_for_claims_however_a_pod_asks(lab: Lab, ansible: Pl
     told = refused(lab, {**two, "spec": {"devices": everything}})
     assert "requested: h100.deviceclass.resource.k8s.io/devices=32" in told, told
     create(lab, pod("old", "research", resources={"limits": {"nvidia.com/gpu": "1"}}))
-    runs(lab, "research", "old")
+    placed(lab, "research", "old")
     used = json.loads(lab.kubectl("get", "resourcequota", "gpu-claims", "--namespace=research", "--output=json"))
     assert used["status"]["used"]["whole-gpu.deviceclass.resource.k8s.io/devices"] == "1"
 
@@ -210,12 +219,12 @@ def test_a_quota_is_enforced_for_claims_however_a_pod_asks(lab: Lab, ansible: Pl
 def test_pods_keep_the_claims_of_a_template_that_changes(lab: Lab, ansible: Playbook) -> None:
     assert ansible.run(PLAYBOOK, **WISHES).status == 0
     create(lab, claiming("train", "research", resourceClaimTemplateName="four-gpus"))
-    runs(lab, "research", "train")
+    placed(lab, "research", "train")
     fewer = [WISHES["claims_templates"][0], {**WISHES["claims_templates"][1], "count": 2}]
     run = ansible.run(PLAYBOOK, **{**WISHES, "claims_templates": fewer})
     assert run.status == 0 and "research/train" in run.output, run.output
     create(lab, claiming("next", "research", resourceClaimTemplateName="four-gpus"))
-    runs(lab, "research", "train", "next")
+    placed(lab, "research", "train", "next")
     assert sorted(map(len, allocated(lab, "research"))) == [2, 4]
 
 
@@ -243,7 +252,6 @@ GPUCLUSTER = {
 
 
 @pytest.mark.wide
-@pytest.mark.slow("a stack comes and goes")
 @pytest.mark.usefixtures("clean", "devices")
 def test_parameters_need_the_gates_of_the_gpucluster(lab: Lab, ansible: Playbook) -> None:
     lab.kubectl("delete", "resourceslices", "--all")  # the stack writes its own
@@ -256,10 +264,11 @@ def test_parameters_need_the_gates_of_the_gpucluster(lab: Lab, ansible: Playbook
     lab.kubectl("patch", "gpucluster", "gpu-cluster", "--type=merge", f"--patch={json.dumps(gates)}")
     assert ansible.run(PLAYBOOK, claims_shared=shared).status == 0
     create(lab, *(claiming(f"notebook-{n}", "research", resourceClaimName="shared") for n in (1, 2)))
-    runs(lab, "research", "notebook-1", "notebook-2")
+    ready = ["--for=condition=Ready", "pod/notebook-1", "pod/notebook-2"]
+    lab.kubectl("wait", *ready, "--namespace=research", "--timeout=60s")
     assert [len(results) for results in allocated(lab, "research")] == [1]
     gone = ansible.run(PLAYBOOK)
     assert gone.status == 2 and "research/notebook-1, research/notebook-2" in gone.message, gone.output
     lab.kubectl("delete", "pods", "--all", "--namespace=research", "--grace-period=0", "--force")
-    lab.kubectl("wait", "--for=jsonpath={.status}={}", "resourceclaim/shared", "--namespace=research", "--timeout=30s")
+    sees(lambda: not reserved(lab, "shared"), 30)
     assert ansible.run(PLAYBOOK).status == 0 and kept(lab) == []
