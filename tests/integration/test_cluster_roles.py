@@ -174,8 +174,8 @@ RARE: dict[str, set[str]] = {
         *("list gpuclusters.nvidia.com *", "list nvidiadrivers.nvidia.com *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
     },
-    # The plugin of a driver that its own chart has installed, and claims of others that are in the way.
-    "claims": {"list daemonsets.apps *"},
+    # Namespaces with access for administrators, and taints that people have set.
+    "claims": {"get namespaces *", "list devicetaintrules.resource.k8s.io *"},
     # Pods that leave, other maintainers, and a workload on a device (verify).
     "mig": {
         *("create pods/eviction *", "list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),

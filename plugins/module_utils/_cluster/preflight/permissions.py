@@ -248,10 +248,11 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
     "namespaces": (Permission("", "namespaces", "create"),),
     "claims": (
         *(
-            Permission("resource.k8s.io", kind, "get list create patch delete")
+            Permission(_DRA, kind, "get list create patch delete")
             for kind in ("deviceclasses", "resourceclaimtemplates", "resourceclaims")
         ),
-        Permission("resource.k8s.io", "resourceslices", "list"),
+        Permission(_DRA, "resourceslices", "list"),
+        Permission(_DRA, "devicetaintrules", "list", is_optional=True),
         Permission("", "resourcequotas", "get list create patch delete"),
         # Who uses what goes, whether a namespace may have access for administrators, and who offers a resource twice.
         Permission("", "pods", "list"),
