@@ -126,8 +126,8 @@ options:
           - >-
             How much of a device's capacity the claim takes, for a driver with consumable shares, for example
             C({memory: 10Gi}) or C({shares: 1}).
-          - It needs the feature gate C(ConsumableShares) of the driver, and C(DRAConsumableCapacity) of Kubernetes,
-            which is on from 1.36.
+          - It needs the feature gate C(ConsumableShares) of the driver, without which the claim would get a whole
+            device, and C(DRAConsumableCapacity) of Kubernetes, which is on from 1.36.
         type: dict
       config: *config
       admin_access:

@@ -31,6 +31,8 @@ STRATEGY_GATES = {TIME_SLICING: "TimeSlicingSettings", MPS: "MPSSupport"}
 """The feature gate of the driver without which it refuses a strategy. Both are off unless somebody turns them on."""
 PASSTHROUGH_GATE = "PassthroughSupport"
 INTERVALS = ("Default", "Short", "Medium", "Long")
+SHARES_GATE = "ConsumableShares"
+"""The gate with which several claims take parts of one device. While its shares are in use, the driver refuses MPS."""
 IOMMU_POLICIES = ("LegacyOnly", "PreferIommuFD")
 LEAST_PINNED = 1024**2
 """The smallest limit of pinned memory in bytes: the driver counts in whole MiB, and refuses 0."""

@@ -63,29 +63,37 @@ def refuse_shared_extended_resources(wanted: list[Json], present: list[Json]) ->
             )
 
 
+_WITHOUT_GATE = {"config": "a pod would stay in ContainerCreating", "capacity": "a claim would get a whole device"}
+
+
 def refuse_closed_gates(items: list[Json], gates: DriverGates) -> list[str]:
-    """Raise if parameters need a feature gate of the driver that is off; return warnings if the gates are unknown."""
+    """Raise if objects need a feature gate of the driver that is off; return warnings if the gates are unknown."""
     warnings = []
     for item in items:
         title = f"{item['kind']} {full_name(item)}"
-        for parameters in claim_objects.parameters_in(item):
-            needed = dra_configs.gates(parameters)
-            closed = [gate for gate in needed if not gates.is_on(gate)]
-            if closed and not gates.unknown:
-                raise GpuOpsError(
-                    f"{title} has a config that needs the driver's feature gate {closed[0]}, which is off: a pod would "
-                    f"stay in ContainerCreating. Set {closed[0]}: true in {gates.field} of {gates.owner}, or change "
-                    "config.",
-                    reason="DriverRefused",
-                )
-            if needed and gates.unknown:
+        for option, gate in claim_objects.gates_of(item):
+            if gates.unknown:
                 warnings.append(
-                    f"{title} has a config that needs the driver's feature gate {needed[0]}. Whether that is on is "
+                    f"{title} has a {option} that needs the driver's feature gate {gate}. Whether that is on is "
                     f"unknown: {gates.unknown.rstrip('.')}."
                 )
-            silent = dra_configs.without_effect(parameters)
-            warnings += [f"{title}: {silent}"] if silent else []
+            elif not gates.is_on(gate):
+                raise GpuOpsError(
+                    f"{title} has a {option} that needs the driver's feature gate {gate}, which is off: "
+                    f"{_WITHOUT_GATE[option]}. Set {gate}: true in {gates.field} of {gates.owner}, or change {option}.",
+                    reason="DriverRefused",
+                )
+            elif gate == _MPS_GATE and gates.is_on(dra_configs.SHARES_GATE):
+                warnings.append(
+                    f"{title} has a config with MPS, which the driver refuses while its consumable shares are in use "
+                    f"({dra_configs.SHARES_GATE})."
+                )
+        silent = filter(None, map(dra_configs.without_effect, claim_objects.parameters_in(item)))
+        warnings += [f"{title}: {words}" for words in silent]
     return warnings
+
+
+_MPS_GATE = dra_configs.STRATEGY_GATES[dra_configs.MPS]
 
 
 def refuse_admin_access(items: list[Json], namespaces: t.Mapping[str, Json | None]) -> None:
@@ -148,9 +156,7 @@ def more_than_a_node_has(items: list[Json], counts: t.Mapping[str, Count]) -> li
     """Return warnings about claims that ask for more devices than any node has. All are on one node."""
     warnings = []
     for item in items:
-        spec = item["spec"]
-        for request in (spec.get("spec") or spec)["devices"]["requests"]:
-            asked = request.get("exactly") or request
+        for asked in claim_objects.asked_in(item):
             found, number = counts.get(asked["deviceClassName"]), asked.get("count", 1)
             if found is not None and number > found.on_one_node:
                 warnings.append(

@@ -202,8 +202,19 @@ def parameters_in(item: Json) -> list[Json]:
     return [each["opaque"]["parameters"] for each in inner.get("config") or []]
 
 
+def asked_in(item: Json) -> list[Json]:
+    """Return what the requests of a template or a claim that was made here ask for; a DeviceClass has none."""
+    spec = item["spec"]
+    requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or []
+    return [each.get("exactly") or each for each in requests]
+
+
 def has_admin_access(item: Json) -> bool:
     """Return whether a template or a claim that was made here asks for access for administrators."""
-    spec = item["spec"]
-    requests = (spec.get("spec") or spec)["devices"]["requests"]
-    return any((each.get("exactly") or each).get("adminAccess") for each in requests)
+    return any(asked.get("adminAccess") for asked in asked_in(item))
+
+
+def gates_of(item: Json) -> list[tuple[str, str]]:
+    """Return the driver's gates that an object that was made here needs, each after the option that needs it."""
+    found = [("config", gate) for parameters in parameters_in(item) for gate in dra_configs.gates(parameters)]
+    return found + [("capacity", dra_configs.SHARES_GATE) for asked in asked_in(item) if asked.get("capacity")]

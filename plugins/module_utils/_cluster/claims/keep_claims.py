@@ -130,7 +130,7 @@ class ClaimWork:
         claim_checks.refuse_admin_access(items, found)
 
     def _check_gates(self) -> list[str]:
-        items = [item for item in self._items("classes", "templates", "claims") if claim_objects.parameters_in(item)]
+        items = [item for item in self._items("classes", "templates", "claims") if claim_objects.gates_of(item)]
         return claim_checks.refuse_closed_gates(items, driver_gates.read(self._cluster)) if items else []
 
     def _check_devices(self) -> list[str]:

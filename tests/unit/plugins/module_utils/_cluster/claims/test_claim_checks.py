@@ -63,6 +63,21 @@ def test_a_gate_that_is_off_is_named_with_its_field() -> None:
     )
     assert claim_checks.refuse_closed_gates([template(config=MPS)], off._replace(gates={"MPSSupport": True})) == []
     assert claim_checks.refuse_closed_gates([a_class(config={"sharing": None})], off) == []
+    with pytest.raises(GpuOpsError) as error:
+        claim_checks.refuse_closed_gates([template(capacity={"memory": "10Gi"})], off)
+    assert error.value.msg == wording(
+        "ResourceClaimTemplate research/one has a capacity that needs the driver's feature gate ConsumableShares, which is off: a claim would get a whole device. Set ConsumableShares: true in spec.draDriver.featureGates of GPUCluster gpu-cluster, or change capacity."
+    )
+
+
+def test_mps_beside_consumable_shares_is_said() -> None:
+    both = DriverGates({"MPSSupport": True, "ConsumableShares": True}, "GPUCluster gpu-cluster")
+    assert claim_checks.refuse_closed_gates([template(config=MPS)], both) == wording(
+        [
+            "ResourceClaimTemplate research/one has a config with MPS, which the driver refuses while its consumable shares are in use (ConsumableShares)."
+        ]
+    )
+    assert claim_checks.refuse_closed_gates([template(capacity={"memory": "10Gi"})], both) == []
 
 
 def test_gates_that_are_unknown_are_said_and_refuse_nothing() -> None:
