@@ -98,6 +98,7 @@ options:
       - sharing
       - scheduling
       - namespaces
+      - claims
       - diagnose
     default: [deploy, verify]
   skip:

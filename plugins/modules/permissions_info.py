@@ -64,6 +64,7 @@ options:
       - sharing
       - scheduling
       - namespaces
+      - claims
       - diagnose
     required: true
   namespace:

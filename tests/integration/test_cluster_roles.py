@@ -174,6 +174,8 @@ RARE: dict[str, set[str]] = {
         *("list gpuclusters.nvidia.com *", "list nvidiadrivers.nvidia.com *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
     },
+    # Namespaces with access for administrators, and taints that people have set.
+    "claims": {"get namespaces *", "list devicetaintrules.resource.k8s.io *"},
     # Pods that leave, other maintainers, and a workload on a device (verify).
     "mig": {
         *("create pods/eviction *", "list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
@@ -407,6 +409,23 @@ def test_sharing_out(own_lab: Lab) -> None:
             user.playbook.module("gpuops.nvidia.gpu_access", quotas=quotas, priority_classes=classes),
         )
         assert [run.status for run in runs] == [0, 0], [run.output for run in runs]
+    check(user)
+
+
+@pytest.mark.wide
+def test_offering_gpus_by_claims(own_lab: Lab) -> None:
+    user = User(own_lab, "claims")
+    config = {"sharing": None}
+    claim = {"name": "one", "namespaces": ["default"], "device_class": "own"}
+    wishes = {
+        "classes": [{"name": "own", "extended_resource": "example.com/gpu", "config": config}],
+        "templates": [claim],
+        "claims": [claim],
+        "quotas": [{"namespace": "default", "claims": 4}],
+    }
+    for each in (wishes, {name: [] for name in wishes}):
+        run = user.playbook.module("gpuops.nvidia.gpu_claims", unmatched="warn", **each)
+        assert run.status == 0, run.output
     check(user)
 
 

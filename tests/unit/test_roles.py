@@ -255,7 +255,9 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
     found = [
         use
         for path in paths
-        for use in re.findall(r"\b((?:gpuops|explain)_\w+) \| default\('?(\w+)'?(?:, true)?\)", path.read_text())
+        for use in re.findall(
+            r"\b((?:gpuops|explain|claims)_\w+) \| default\('?(\w+|\[\])'?(?:, true)?\)", path.read_text()
+        )
     ]
     # Whoever uses the role host_driver on its own wants a driver on the host.
     found = [use for use in found if use != ("gpuops_driver", "host")]

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from fractions import Fraction
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import DeviceName
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -23,6 +25,9 @@ KEEPS_AWAY = ("NoSchedule", "NoExecute")
 """Effects of a device's taint that keep the scheduler from allocating it. ``None`` only informs."""
 
 _MIB = 1024 * 1024
+
+Counter = tuple[str, str]
+"""The set and the name of a counter of a pool, which partitions of a GPU share."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +46,10 @@ class DeviceTaint:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A device as its driver describes it. ``kind`` is ``gpu``, ``mig`` or ``vfio``. What is not described is None."""
+    """A device as its driver describes it. ``kind`` is ``gpu``, ``mig`` or ``vfio``. What is not described is None.
+
+    Several claims can have a device that ``is_shared``. ``consumes`` is what it takes of the counters of its pool.
+    """
 
     name: DeviceName
     kind: str | None = None
@@ -49,8 +57,17 @@ class Device:
     product: str | None = None
     profile: str | None = None
     parent_uuid: str | None = None
-    memory_mib: int | None = None
+    architecture: str | None = None
+    memory: Fraction | None = None
+    """In bytes."""
     taints: tuple[DeviceTaint, ...] = ()
+    is_shared: bool = False
+    consumes: t.Mapping[Counter, Fraction] = dataclasses.field(default_factory=dict)
+
+    @property
+    def memory_mib(self) -> int | None:
+        """The memory in whole MiB."""
+        return None if self.memory is None else self.memory // _MIB
 
     @property
     def is_kept_away(self) -> bool:
@@ -69,6 +86,7 @@ class SlicePart:
     total: int
     """How many slices the pool has in this generation."""
     devices: tuple[Device, ...]
+    counters: t.Mapping[Counter, Fraction] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +99,8 @@ class DevicePool:
     generation: int
     missing: int
     devices: tuple[Device, ...]
+    counters: t.Mapping[Counter, Fraction] = dataclasses.field(default_factory=dict)
+    """How much its devices can consume together."""
 
 
 def part_of(item: Json) -> SlicePart:
@@ -95,13 +115,23 @@ def part_of(item: Json) -> SlicePart:
         generation=int(pool.get("generation", 0)),
         total=int(pool.get("resourceSliceCount", 1)),
         devices=devices,
+        counters=_counters(spec.get("sharedCounters"), "name"),
     )
+
+
+def _counters(sets: list[Json] | None, key: str) -> dict[Counter, Fraction]:
+    """Return the counters of sets, whose names stand under a key."""
+    return {
+        (each[key], name): _quantities.parsed(counter["value"]) or Fraction(0)
+        for each in sets or []
+        for name, counter in each["counters"].items()
+    }
 
 
 def _device(name: DeviceName, device: Json) -> Device:
     fields: Json = device.get("basic") or device  # v1beta1 has everything but the name in a block
-    attributes = {key: _value(value) for key, value in (fields.get("attributes") or {}).items()}
-    memory = objects.memory_bytes(str(((fields.get("capacity") or {}).get("memory") or {}).get("value")))
+    attributes = {_bare(key): _value(value) for key, value in (fields.get("attributes") or {}).items()}
+    capacity = {_bare(key): value.get("value") for key, value in (fields.get("capacity") or {}).items()}
     return Device(
         name=name,
         kind=attributes.get("type"),
@@ -109,9 +139,17 @@ def _device(name: DeviceName, device: Json) -> Device:
         product=attributes.get("productName"),
         profile=attributes.get("profile"),
         parent_uuid=attributes.get("parentUUID"),
-        memory_mib=None if memory is None else memory // _MIB,
+        architecture=attributes.get("architecture"),
+        memory=_quantities.parsed(capacity.get("memory", capacity.get("addressableMemory"))),
         taints=tuple(taint_of(taint) for taint in fields.get("taints") or []),
+        is_shared=bool(fields.get("allowMultipleAllocations")),
+        consumes=_counters(fields.get("consumesCounters"), "counterSet"),
     )
+
+
+def _bare(name: str) -> str:
+    """Return the name of an attribute of the driver, whose domain may be left out."""
+    return name.removeprefix(f"{names.DRA_DRIVER}/")
 
 
 def _value(attribute: Json) -> str:
@@ -143,6 +181,7 @@ def _newest(parts: list[SlicePart], rules: t.Sequence[Json]) -> DevicePool:
         generation=generation,
         missing=max(max(part.total for part in newest) - len(newest), 0),
         devices=tuple(_tainted(device, rules) for part in newest for device in part.devices),
+        counters={counter: amount for part in newest for counter, amount in part.counters.items()},
     )
 
 

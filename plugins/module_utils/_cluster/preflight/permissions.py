@@ -246,6 +246,22 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("scheduling.k8s.io", "priorityclasses", "get list create patch delete"),
     ),
     "namespaces": (Permission("", "namespaces", "create"),),
+    "claims": (
+        *(
+            Permission(_DRA, kind, "get list create patch delete")
+            for kind in ("deviceclasses", "resourceclaimtemplates", "resourceclaims")
+        ),
+        Permission(_DRA, "resourceslices", "list"),
+        Permission(_DRA, "devicetaintrules", "list", is_optional=True),
+        Permission("", "resourcequotas", "get list create patch delete"),
+        # Who uses what goes, whether a namespace may have access for administrators, and who offers a resource twice.
+        Permission("", "pods", "list"),
+        Permission("", "namespaces", "get", is_optional=True),
+        Permission("", "nodes", "list", is_optional=True),
+        # The feature gates of the driver.
+        Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
+        Permission("apps", "daemonsets", "list", is_optional=True),
+    ),
     "diagnose": (
         *_VERDICT,
         *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
@@ -261,6 +277,7 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
 """The permissions of each operation, besides those that the chart's roles grant."""
 
 READY: dict[str, tuple[str, ...]] = {
+    "claims": ("claims",),
     "deploy": ("deploy", "remove", "quota"),
     "diagnose": ("diagnose",),
     "drain": ("drain",),

@@ -4,25 +4,22 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The ResourceQuotas and PriorityClasses that say who gets GPUs: their manifests, and what a call does with each."""
+"""The ResourceQuotas and PriorityClasses that say who gets GPUs."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept import kept_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptKind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_RESOURCE_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-LABELS = {"app.kubernetes.io/name": "gpu-access", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
-"""The labels of every object that the module has made. It changes and removes no other object."""
-SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
+OWNER = "gpu-access"
 
 REQUESTS = "requests."
 """The only prefix under which Kubernetes counts an extended resource. It accepts others, but does not count them."""
@@ -33,30 +30,12 @@ HIGHEST = 1_000_000_000
 _RESOURCE_FORM = "nvidia.com/gpu, nvidia.com/gpu.shared or nvidia.com/mig-1g.10gb"
 
 
-@dataclasses.dataclass(frozen=True)
-class AccessKind:
-    """A kind of object that the module looks after. ``fixed`` are the fields that cannot be changed."""
-
-    name: str
-    api_version: str
-    plural: str
-    fields: tuple[str, ...]
-    fixed: tuple[str, ...] = ()
-
-    def path(self, namespace: str | None, name: str = "") -> str:
-        """Return the path of an object, or of all of them."""
-        return namespaced(self.api_version, namespace, self.plural, name)
-
-    def content(self, item: Json) -> Json:
-        """Return the fields of an object that matter."""
-        return {key: item[key] for key in self.fields if item.get(key) is not None}
-
-
-QUOTA = AccessKind("ResourceQuota", "v1", "resourcequotas", ("spec",))
-PRIORITY = AccessKind(
+QUOTA = KeptKind("ResourceQuota", "v1", "resourcequotas", OWNER, ("spec",))
+PRIORITY = KeptKind(
     "PriorityClass",
     "scheduling.k8s.io/v1",
     "priorityclasses",
+    OWNER,
     ("value", "preemptionPolicy", "description"),
     ("value", "preemptionPolicy"),
 )
@@ -67,10 +46,8 @@ PRIORITY = AccessKind(
 
 def quotas(wishes: list[Json]) -> list[Json]:
     """Return the ResourceQuotas. Raises for a resource that no device plugin of NVIDIA offers."""
-    made = [_manifest(QUOTA, wish["name"], spec={"hard": _hard(wish)}) for wish in wishes]
-    for item, wish in zip(made, wishes):
-        item["metadata"]["namespace"] = wish["namespace"]
-    return _unique("quotas", made)
+    made = [QUOTA.manifest(wish["name"], wish["namespace"], spec={"hard": _hard(wish)}) for wish in wishes]
+    return kept_objects.unique("quotas", made)
 
 
 def priorities(wishes: list[Json]) -> list[Json]:
@@ -82,32 +59,17 @@ def priorities(wishes: list[Json]) -> list[Json]:
                 f"and values above {HIGHEST} are Kubernetes' own. Choose others.",
                 reason="Invalid",
             )
-    return _unique("priority_classes", [_priority(wish) for wish in wishes])
+    return kept_objects.unique("priority_classes", [_priority(wish) for wish in wishes])
 
 
 def _priority(wish: Json) -> Json:
     fields = {"value": wish["value"], "preemptionPolicy": wish["preemption_policy"]}
-    return _manifest(PRIORITY, wish["name"], **fields, description=wish["description"])
+    return PRIORITY.manifest(wish["name"], **fields, description=wish["description"])
 
 
 def namespace(name: str) -> Json:
     """Return a namespace for a quota."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(LABELS)}}
-
-
-def _manifest(kind: AccessKind, name: str, **fields: t.Any) -> Json:
-    metadata = {"name": name, "labels": dict(LABELS)}
-    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **fields}
-
-
-def _unique(option: str, made: list[Json]) -> list[Json]:
-    named = [full_name(item) for item in made]
-    twice = sorted({name for name in named if named.count(name) > 1})
-    if twice:
-        raise GpuOpsError(
-            f"{option} has {twice[0]} twice. Merge the entries, or name one differently.", reason="Invalid"
-        )
-    return made
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": QUOTA.labels}}
 
 
 def _hard(wish: Json) -> dict[str, str]:
@@ -115,7 +77,7 @@ def _hard(wish: Json) -> dict[str, str]:
         example = "{nvidia.com/gpu: 4}"
         message = f"The quota of namespace {wish['namespace']} has no limit. Give gpus, for example {example}."
         raise GpuOpsError(message, reason="Invalid")
-    return {REQUESTS + _resource(name): _amount(name, number) for name, number in wish["gpus"].items()}
+    return {REQUESTS + _resource(name): amount(f"{name} in gpus", number) for name, number in wish["gpus"].items()}
 
 
 def _resource(text: str) -> str:
@@ -142,71 +104,11 @@ def _right_resource(text: str) -> str:
     return f"Write nvidia.com/{bare}."
 
 
-def _amount(name: str, number: t.Any) -> str:
+def amount(name: str, number: t.Any) -> str:
+    """Return a limit as quotas have it. ``name`` is what it is called in an error."""
     if not re.fullmatch(r"\d+", str(number)):
-        raise GpuOpsError(f"{name} in gpus is {number!r}: give a whole number, 0 or more.", reason="Invalid")
+        raise GpuOpsError(f"{name} is {number!r}: give a whole number, 0 or more.", reason="Invalid")
     return str(int(number))
-
-
-# ---- what a call does ---------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """What a call does with one object: apply ``wanted``, or remove ``existing``; after its removal if it is fixed."""
-
-    kind: AccessKind
-    existing: Json | None
-    wanted: Json | None
-
-    @property
-    def item(self) -> Json:
-        """The object, as it is wanted or as it is."""
-        return self.wanted or self.existing or {}
-
-    @property
-    def path(self) -> str:
-        """The path of the object."""
-        metadata = self.item["metadata"]
-        return self.kind.path(metadata.get("namespace"), metadata["name"])
-
-    @property
-    def title(self) -> str:
-        """The kind and the name of the object."""
-        return f"{self.kind.name} {full_name(self.item)}"
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether the object has to be removed and made again, because a field that cannot be changed differs."""
-        if not (self.existing and self.wanted):
-            return False
-        return any(self.existing.get(field) != self.wanted[field] for field in self.kind.fixed)
-
-
-def steps(kind: AccessKind, wanted: list[Json] | None, existing: list[Json]) -> list[Step]:
-    """Return what to do with each object. Without a list of wishes, every object stays as it is."""
-    if wanted is None:
-        return []
-    present = {full_name(item): item for item in existing}
-    _refuse_foreign(kind, wanted, present)
-    kept = set(map(full_name, wanted))
-    gone = [item for name, item in sorted(present.items()) if name not in kept and is_ours(item)]
-    applied = [Step(kind, present.get(full_name(item)), item) for item in wanted]
-    return [*applied, *(Step(kind, item, None) for item in gone)]
-
-
-def _refuse_foreign(kind: AccessKind, wanted: list[Json], present: t.Mapping[str, Json]) -> None:
-    for name in map(full_name, wanted):
-        if name in present and not is_ours(present[name]):
-            raise GpuOpsError(
-                f"{kind.name} {name} exists, and somebody else has made it. Choose another name, or remove it.",
-                reason="Conflict",
-            )
-
-
-def is_ours(item: Json) -> bool:
-    """Return whether the module has made this object."""
-    return labels_of(item).items() >= LABELS.items()
 
 
 def exceeded(item: Json, before: Json | None) -> list[str]:

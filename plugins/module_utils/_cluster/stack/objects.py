@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
@@ -66,15 +65,6 @@ def quantity(text: str | int) -> int:
     """Return a whole Kubernetes quantity as a number. The API server writes 1000 shared GPUs as ``1k``."""
     number = str(text)
     return int(number[:-1]) * 1000 if number.endswith("k") else int(number)
-
-
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-
-
-def memory_bytes(text: str) -> int | None:
-    """Return a quantity of memory in bytes, or None if it cannot be read."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]i?|Ki)?", text)
-    return int(float(found[1]) * _UNITS[found[2] or ""]) if found and (found[2] or "") in _UNITS else None
 
 
 def container_statuses(pod: Json) -> list[Json]:

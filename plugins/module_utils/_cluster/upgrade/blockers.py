@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption, schema
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import images
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
@@ -114,7 +115,7 @@ def _about_fields(sight: UpgradeView) -> Findings:
 
 def _about_memory(sight: UpgradeView) -> Findings:
     limit = disruption.at(sight.values, "operator.resources.limits.memory")
-    size = objects.memory_bytes(str(limit)) if limit is not None else SMALL_LIMIT
+    size = _quantities.parsed(limit) if limit is not None else SMALL_LIMIT
     if len(sight.nodes) >= LARGE_FLEET and size is not None and size <= SMALL_LIMIT:
         message = (
             f"The operator may use {limit or '350Mi'} of memory, and there are {len(sight.nodes)} nodes. With "

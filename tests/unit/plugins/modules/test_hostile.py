@@ -133,6 +133,7 @@ CALLS: dict[str, dict[str, t.Any]] = {
     "diagnose": {},
     "driver_hold": {"_ansible_check_mode": True},
     "gpu_access": {"quotas": [], "priority_classes": [], "_ansible_check_mode": True},
+    "gpu_claims": {"classes": [], "templates": [], "claims": [], "quotas": [], "_ansible_check_mode": True},
     "gpu_stack_info": {"allocated": True},
     "host_nodes_info": {"hosts": [{"name": "gpu-0000"}, {"name": "gpu-0009"}]},
     "node_taints": {"taints": [{"key": "a", "node_selector": {GPU_PRESENT: "true"}}], "_ansible_check_mode": True},

@@ -99,41 +99,6 @@ def test_what_belongs_to_kubernetes_is_no_priority_class_of_ours(changes: dict) 
         access.priorities([priority(**changes)])
 
 
-# ---- what a call does ----
-
-
-def test_each_object_is_applied_or_removed_and_those_of_others_stay() -> None:
-    wanted = access.priorities([priority()])
-    old = {"metadata": {"name": "old", "labels": LABELS}}
-    foreign = {"metadata": {"name": "foreign"}}
-    found = access.steps(access.PRIORITY, wanted, [old, foreign])
-    assert [(step.title, step.existing, step.wanted is None) for step in found] == [
-        ("PriorityClass train", None, False),
-        ("PriorityClass old", old, True),
-    ]
-    assert found[0].path == "/apis/scheduling.k8s.io/v1/priorityclasses/train"
-    assert access.steps(access.PRIORITY, None, [old]) == []
-
-
-def test_an_object_of_somebody_else_is_in_the_way() -> None:
-    wanted = access.quotas([{"namespace": "research", "name": "gpus", "gpus": {"nvidia.com/gpu": 1}}])
-    with pytest.raises(GpuOpsError) as error:
-        access.steps(access.QUOTA, wanted, [{"metadata": {"name": "gpus", "namespace": "research"}}])
-    assert error.value.reason == "Conflict"
-    assert error.value.msg == wording(
-        "ResourceQuota research/gpus exists, and somebody else has made it. Choose another name, or remove it."
-    )
-
-
-def test_a_class_with_another_value_is_made_again() -> None:
-    wanted = access.priorities([priority()])
-    same = {**wanted[0], "description": "older words"}
-    assert not access.steps(access.PRIORITY, wanted, [same])[0].is_replaced
-    assert access.steps(access.PRIORITY, wanted, [{**same, "value": 5}])[0].is_replaced
-    assert not access.steps(access.PRIORITY, wanted, [])[0].is_replaced
-    assert not access.steps(access.PRIORITY, [], [same])[0].is_replaced
-
-
 def test_what_a_namespace_uses_beyond_its_quota() -> None:
     wanted = access.quotas([{"namespace": "a", "name": "b", "gpus": {"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 9}}])
     used = {"requests.nvidia.com/gpu": "6", "requests.nvidia.com/gpu.shared": "9"}

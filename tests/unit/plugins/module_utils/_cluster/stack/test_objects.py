@@ -58,10 +58,3 @@ def test_the_oldest_object_comes_first_and_the_name_decides_within_a_second() ->
         for name, time in (("b", "2026-01-02T00:00:00Z"), ("c", "2026-01-01T00:00:00Z"), ("a", "2026-01-02T00:00:00Z"))
     ]
     assert [objects.name_of(item) for item in sorted(made, key=objects.seniority)] == ["c", "a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("1Ki", 1024), ("1.5Gi", 1610612736), ("2k", 2000), ("7", 7), ("1T", 10**12), ("1m", None)]
-)
-def test_quantities_of_memory(text: str, size: int | None) -> None:
-    assert objects.memory_bytes(text) == size

@@ -1,0 +1,274 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""GPUs by claims on the lab: what claims.yml offers, the real scheduler allocates from ResourceSlices.
+
+The slices have the attributes that NVIDIA's driver writes. They are written here, so that no stack has to be deployed.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+import yaml
+
+from lab.cluster import Lab
+from lab.errors import LabError
+from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
+from tests.support.waits import sees
+
+pytestmark = pytest.mark.slow("the playbook runs again and again, as a check and in earnest")
+
+PLAYBOOK = ROOT / "playbooks" / "claims.yml"
+EXAMPLE = yaml.safe_load((ROOT / "examples" / "claims" / "group_vars" / "all.yml").read_text())
+WISHES = {name: value for name, value in EXAMPLE.items() if name.startswith("claims_")}
+NAMESPACES = ("research", "notebooks")
+KEPT = "deviceclasses,resourceclaimtemplates,resourceclaims,resourcequotas"
+OURS = "--selector=app.kubernetes.io/name=gpu-claims"
+
+
+def resource_slice(node: str, generation: int = 1) -> dict[str, t.Any]:
+    """Return the ResourceSlice of a node with eight H100 GPUs, four behind each PCIe root."""
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "attributes": {
+                "type": {"string": "gpu"},
+                "uuid": {"string": f"GPU-{node}-{number}"},
+                "productName": {"string": "NVIDIA H100 80GB HBM3"},
+                "brand": {"string": "Nvidia"},
+                "architecture": {"string": "Hopper"},
+                "cudaComputeCapability": {"version": "9.0.0"},
+                "driverVersion": {"version": "580.95.5"},
+                "cudaDriverVersion": {"version": "13.0.0"},
+                "resource.kubernetes.io/pciBusID": {"string": f"0000:{number:02x}:00.0"},
+                "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{number // 4:02x}"},
+            },
+            "capacity": {"memory": {"value": "81559Mi"}},
+        }
+        for number in range(8)
+    ]
+    pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices}
+    metadata = {"name": f"{node}-gpu.nvidia.com"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+
+
+def create(lab: Lab, *items: dict[str, t.Any]) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    lab.kubectl("apply", "--filename=-", stdin=json.dumps(listed))
+
+
+@pytest.fixture
+def devices(lab: Lab) -> t.Iterator[None]:
+    """Give the lab's nodes devices, and remove everything that a test makes around them."""
+    nodes = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
+    create(lab, *(resource_slice(node["metadata"]["name"]) for node in nodes))
+    create(lab, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES))
+    for name in NAMESPACES:
+        # The controller manager makes it soon. Without it, the API server refuses pods.
+        lab.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=30s")
+    yield
+    lab.kubectl("delete", "namespace", *NAMESPACES, "--wait=false")
+    for name in NAMESPACES:
+        lab.kubectl("delete", "pods,resourceclaims", "--all", f"--namespace={name}", "--grace-period=0", "--force")
+    lab.kubectl("delete", "deviceclasses", OURS)
+    lab.kubectl("delete", "resourceslices", "--all")
+    lab.kubectl("wait", "--for=delete", *(f"namespace/{name}" for name in NAMESPACES), "--timeout=60s")
+
+
+def pod(name: str, namespace: str, **spec: t.Any) -> dict[str, t.Any]:
+    container = {"name": "c", "image": "busybox", "resources": spec.pop("resources")}
+    made = {"containers": [container], "tolerations": [{"operator": "Exists"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": made}
+
+
+def claiming(name: str, namespace: str, **source: str) -> dict[str, t.Any]:
+    """Return a pod with a claim, for example ``resourceClaimTemplateName="one-gpu"``."""
+    return pod(name, namespace, resources={"claims": [{"name": "gpus"}]}, resourceClaims=[{"name": "gpus", **source}])
+
+
+def placed(lab: Lab, namespace: str, *names: str) -> None:
+    """Wait until the scheduler has given pods their devices and a node. A driver would then prepare the devices."""
+    named = [f"pod/{name}" for name in names]
+    lab.kubectl("wait", "--for=condition=PodScheduled", *named, f"--namespace={namespace}", "--timeout=60s")
+
+
+def allocated(lab: Lab, namespace: str) -> list[list[dict[str, t.Any]]]:
+    """Return the devices of each claim of a namespace."""
+    found = json.loads(lab.kubectl("get", "resourceclaims", f"--namespace={namespace}", "--output=json"))["items"]
+    return [(item.get("status") or {}).get("allocation", {}).get("devices", {}).get("results", []) for item in found]
+
+
+def reserved(lab: Lab, name: str) -> bool:
+    """Return whether a pod uses a claim of the namespace research."""
+    found = json.loads(lab.kubectl("get", "resourceclaim", name, "--namespace=research", "--output=json"))
+    return bool((found.get("status") or {}).get("reservedFor"))
+
+
+def kept(lab: Lab) -> list[str]:
+    return lab.kubectl("get", KEPT, "--all-namespaces", OURS, "--output=name").split()
+
+
+def refused(lab: Lab, item: dict[str, t.Any]) -> str:
+    """Return why the API server refuses an object."""
+    with pytest.raises(LabError) as error:
+        lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
+    return str(error.value)
+
+
+@pytest.mark.usefixtures("devices")
+def test_the_example_gives_pods_their_gpus(lab: Lab, ansible: Playbook) -> None:
+    done = [ansible.run(PLAYBOOK, *check, **WISHES) for check in (["--check"], [], [])]
+    assert [(run.status, run.changed) for run in done] == [(0, 1), (0, 1), (0, 0)], done[1].output
+    assert len(kept(lab)) == 8
+    four = claiming("train", "research", resourceClaimTemplateName="four-gpus")
+    shared = [claiming(f"notebook-{n}", "notebooks", resourceClaimName="shared-gpu") for n in (1, 2)]
+    old = pod("old", "research", resources={"limits": {"nvidia.com/gpu": "2"}})
+    create(lab, four, *shared, old)
+    placed(lab, "research", "train", "old")
+    placed(lab, "notebooks", "notebook-1", "notebook-2")
+    assert sorted(map(len, allocated(lab, "research"))) == [2, 4]
+    together = next(results for results in allocated(lab, "research") if len(results) == 4)
+    assert len({(each["pool"], int(each["device"][4:]) // 4) for each in together}) == 1
+    assert [len(results) for results in allocated(lab, "notebooks")] == [1]
+    gone = ansible.run(PLAYBOOK)
+    assert gone.status == 2 and "research/train" in gone.message, gone.output
+    assert len(kept(lab)) == 8
+    gone = ansible.run(PLAYBOOK, claims_allow_in_use=True)
+    assert gone.status == 0 and [name for name in kept(lab) if "resourceclaim.resource" not in name] == [], gone.output
+
+
+def each_twice(ansible: Playbook, **wishes: t.Any) -> list[int]:
+    """Return how many tasks changed something in a check, a run, another check and another run."""
+    found = [ansible.run(PLAYBOOK, *check, **wishes) for check in (["--check"], [], ["--check"], [])]
+    assert [run.status for run in found] == [0] * 4, "\n".join(run.output for run in found)
+    return [run.changed for run in found]
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("devices")
+def test_what_check_mode_says_is_what_a_run_does_and_the_next_run_does_nothing(lab: Lab, ansible: Playbook) -> None:
+    template = {**WISHES["claims_templates"][1], "count": 2}
+    other_class = {**WISHES["claims_classes"][0], "memory_min": "79Gi"}
+    changed = {
+        "claims_classes": [other_class, WISHES["claims_classes"][1]],
+        "claims_templates": [WISHES["claims_templates"][0], template],
+        "claims_shared": [{**WISHES["claims_shared"][0], "cel": ["true"]}],
+        "claims_quotas": [{"namespace": "research", "devices": {"h100": 12}}],
+    }
+    for wishes in (WISHES, changed, {}):
+        assert each_twice(ansible, **wishes) == [1, 1, 0, 0]
+    assert kept(lab) == []
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("devices")
+def test_what_kubernetes_or_the_driver_would_refuse_is_refused_with_nothing_written(
+    lab: Lab, ansible: Playbook
+) -> None:
+    h100 = WISHES["claims_classes"][0]
+    template = {"name": "one", "namespaces": ["research"], "device_class": "h100"}
+    cases: list[tuple[str, dict[str, t.Any]]] = [
+        ("Correct cel[1]", {"claims_classes": [{**h100, "cel": ["true", "device.driver == 5"]}]}),
+        ("Correct cel[0]", {"claims_classes": [h100], "claims_templates": [{**template, "cel": ["device."]}]}),
+        ("selects 0 of 32 devices", {"claims_classes": [{**h100, "memory_min": "80Gi"}]}),
+        ("lacks the label", {"claims_classes": [h100], "claims_templates": [{**template, "admin_access": True}]}),
+        (
+            "no namespace nowhere",
+            {"claims_classes": [h100], "claims_templates": [{**template, "namespaces": ["nowhere"]}]},
+        ),
+        (
+            "matchAttribute",
+            {"claims_classes": [h100], "claims_templates": [{**template, "match_attributes": ["pcieRoot"]}]},
+        ),
+        ("extendedResourceName", {"claims_classes": [{**h100, "extended_resource": "cpu"}]}),
+    ]
+    for words, wishes in cases:
+        for check in (["--check"], []):
+            run = ansible.run(PLAYBOOK, *check, **wishes)
+            assert (run.status, run.changed) == (2, 0), (words, run.output)
+            assert words in run.message, run.output
+    assert kept(lab) == []
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("devices")
+def test_a_quota_is_enforced_for_claims_however_a_pod_asks(lab: Lab, ansible: Playbook) -> None:
+    limits = {"namespace": "research", "devices": {"h100": 1, "whole-gpu": 1}, "claims": 3}
+    run = ansible.run(PLAYBOOK, **{**WISHES, "claims_quotas": [limits]})
+    assert run.status == 0, run.output
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "h100", "count": 2}}]}}
+    metadata = {"name": "two", "namespace": "research"}
+    two = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+    assert "exceeded quota: gpu-claims" in refused(lab, two)
+    everything = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "h100", "allocationMode": "All"}}]}
+    told = refused(lab, {**two, "spec": {"devices": everything}})
+    assert "requested: h100.deviceclass.resource.k8s.io/devices=32" in told, told
+    create(lab, pod("old", "research", resources={"limits": {"nvidia.com/gpu": "1"}}))
+    placed(lab, "research", "old")
+    used = json.loads(lab.kubectl("get", "resourcequota", "gpu-claims", "--namespace=research", "--output=json"))
+    assert used["status"]["used"]["whole-gpu.deviceclass.resource.k8s.io/devices"] == "1"
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("devices")
+def test_pods_keep_the_claims_of_a_template_that_changes(lab: Lab, ansible: Playbook) -> None:
+    assert ansible.run(PLAYBOOK, **WISHES).status == 0
+    create(lab, claiming("train", "research", resourceClaimTemplateName="four-gpus"))
+    placed(lab, "research", "train")
+    fewer = [WISHES["claims_templates"][0], {**WISHES["claims_templates"][1], "count": 2}]
+    run = ansible.run(PLAYBOOK, **{**WISHES, "claims_templates": fewer})
+    assert run.status == 0 and "research/train" in run.output, run.output
+    create(lab, claiming("next", "research", resourceClaimTemplateName="four-gpus"))
+    placed(lab, "research", "train", "next")
+    assert sorted(map(len, allocated(lab, "research"))) == [2, 4]
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("devices")
+def test_a_run_that_is_killed_is_completed_by_the_next(lab: Lab, ansible: Playbook) -> None:
+    many = [{"name": f"t{n}", "namespaces": ["research"], "device_class": "h100"} for n in range(150)]
+    wishes = {**WISHES, "claims_templates": many}
+    process = ansible.plain.start(PLAYBOOK, **wishes)
+    while "t0" not in " ".join(kept(lab)):
+        assert process.poll() is None, process.communicate()[0]
+    kill_all(process)
+    begun = len(kept(lab))
+    assert begun < len(many)
+    done = [ansible.run(PLAYBOOK, **wishes) for dummy in range(2)]
+    assert [(run.status, run.changed) for run in done] == [(0, 1), (0, 0)], done[0].output
+    assert len(kept(lab)) == len(many) + 5
+
+
+GPUCLUSTER = {
+    "clusterPolicy": {"deployCR": False},
+    "gpuCluster": {"deployCR": True},
+    "driver": {"nvidiaDriverCRD": {"enabled": True}},
+}
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("clean", "devices")
+def test_parameters_need_the_gates_of_the_gpucluster(lab: Lab, ansible: Playbook) -> None:
+    lab.kubectl("delete", "resourceslices", "--all")  # the stack writes its own
+    assert ansible.run(OPERATOR, operator_values=GPUCLUSTER).status == 0
+    slices = {"sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}}
+    shared = [{"name": "shared", "namespaces": ["research"], "device_class": "gpu.nvidia.com", "config": slices}]
+    run = ansible.run(PLAYBOOK, claims_shared=shared)
+    assert run.status == 2 and "TimeSlicingSettings: true in spec.draDriver.featureGates of GPUCluster" in run.message
+    gates = {"spec": {"draDriver": {"featureGates": {"TimeSlicingSettings": True}}}}
+    lab.kubectl("patch", "gpucluster", "gpu-cluster", "--type=merge", f"--patch={json.dumps(gates)}")
+    assert ansible.run(PLAYBOOK, claims_shared=shared).status == 0
+    create(lab, *(claiming(f"notebook-{n}", "research", resourceClaimName="shared") for n in (1, 2)))
+    ready = ["--for=condition=Ready", "pod/notebook-1", "pod/notebook-2"]
+    lab.kubectl("wait", *ready, "--namespace=research", "--timeout=60s")
+    assert [len(results) for results in allocated(lab, "research")] == [1]
+    gone = ansible.run(PLAYBOOK)
+    assert gone.status == 2 and "research/notebook-1, research/notebook-2" in gone.message, gone.output
+    lab.kubectl("delete", "pods", "--all", "--namespace=research", "--grace-period=0", "--force")
+    sees(lambda: not reserved(lab, "shared"), 30)
+    assert ansible.run(PLAYBOOK).status == 0 and kept(lab) == []
