@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import (
+    claim_placement,
     claims,
+    compute_domains,
     device_sharing,
     discovery,
+    dra_plugin,
     driver_manager,
     failing_operands,
     image_pulls,
@@ -81,7 +84,10 @@ RULES: tuple[Rule, ...] = (
     *out_of_memory.RULES,
     *operator.RULES,
     *discovery.RULES,
+    *dra_plugin.RULES,
     *claims.RULES,
+    *claim_placement.RULES,
+    *compute_domains.RULES,
     *virtual_machines.RULES,
     *platforms.RULES,
     *unexplained.RULES,
