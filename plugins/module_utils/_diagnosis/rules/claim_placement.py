@@ -8,8 +8,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _NOWHERE = pattern(r"\d+ (?:node\(s\) )?cannot allocate all claims", "cannot allocate all claims")
 _ELSEWHERE = pattern(
@@ -20,10 +25,6 @@ _SELECTOR = pattern(
     r"(?:claim|class) (?P<object>[\w./-]+)(?:, request [\w.-]+)?[:,] selector #\d+: CEL (?P<what>compile|runtime) "
     r"error: (?P<why>.{1,200})",
     " error: ",
-)
-_POOL = pattern(
-    r"asks for all devices, but resource pool (?P<pool>\S+) is currently (?P<how>being updated|invalid)",
-    "asks for all devices, but resource pool",
 )
 _ADMIN = pattern(
     r"admin access to devices requires the [`'\"]?resource\.kubernetes\.io/admin-access: true",
@@ -37,6 +38,23 @@ _SOURCE = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/9593204
 _KUBERNETES = "https://github.com/kubernetes/kubernetes/tree/v1.36.3/"
 _SCHEDULER = f"{_KUBERNETES}pkg/scheduler/framework/plugins/dynamicresources"
 _DOCS = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
+
+
+def _without_class(view: View) -> t.Iterator[Sighting]:
+    for hit in view.hits(_NO_CLASS):
+        yield matches.sighting(hit)
+    classes = view.listed("deviceclasses")
+    known = {objects.name_of(item) for item in classes or []}
+    for claim in view.listed("resourceclaims") or [] if classes is not None else ():
+        if (claim.get("status") or {}).get("allocation"):
+            continue
+        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or []:
+            name = str((request.get("exactly") or request).get("deviceClassName") or "")
+            if name and name not in known:
+                about = f"claim {objects.full_name(claim)}"
+                quote = matches.fact(f"deviceClassName: {name}", about)
+                yield Sighting("", about, quote, "certain", {"name": name})
+
 
 RULES = (
     Rule(
@@ -70,6 +88,7 @@ RULES = (
         remedy="Run kubectl get deviceclasses. The DRA driver brings gpu.nvidia.com and mig.nvidia.com where its GPUs "
         "are on (resources.gpus.enabled), and vfio.gpu.nvidia.com with PassthroughSupport.",
         sources=(f"{_SCHEDULER}/dynamicresources.go", f"{_SOURCE}deployments/helm"),
+        check=_without_class,
         patterns=(_NO_CLASS,),
     ),
     Rule(
@@ -82,17 +101,6 @@ RULES = (
         "some devices lack needs a test before: 'profile' in device.attributes['gpu.nvidia.com'] && ...",
         sources=(f"{_KUBERNETES}staging/src/k8s.io/dynamic-resource-allocation/structured", _DOCS),
         patterns=(_SELECTOR,),
-    ),
-    Rule(
-        code="ResourcePoolIncomplete",
-        title="The ResourceSlices of a node are not complete",
-        severity="warning",
-        cause="The pool {pool} is {how}. A claim for all devices of a node waits until its plugin has published all "
-        "slices of one generation.",
-        remedy="Read the log of the plugin's pod on that node (container gpus) for errors of ResourceSlices, and "
-        "compare spec.pool.resourceSliceCount with the slices of the newest generation.",
-        sources=(f"{_KUBERNETES}staging/src/k8s.io/dynamic-resource-allocation/structured", _DOCS),
-        patterns=(_POOL,),
     ),
     Rule(
         code="NamespaceWithoutAdminAccess",

@@ -8,8 +8,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools, matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _NOT_REGISTERED = (
     pattern(
@@ -93,6 +98,9 @@ _FORCED = pattern(
 _CDI = pattern(r"unresolvable CDI devices (?P<device>k8s\.[\w.-]*nvidia\.com/\w+=[\w.-]+)", "unresolvable cdi devices")
 _LEFT = pattern(r" deleted,allocated(?:,reserved)? ", "deleted,allocated")
 
+LONG_S = 300.0
+"""How long a deletion may take. A pod has 30 seconds to end, and the kubelet tries again every few."""
+
 _DRA = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/"
 _SOURCE = f"{_DRA}tree/95932046/"
 _GPUS = f"{_SOURCE}cmd/gpu-kubelet-plugin/device_state.go"
@@ -103,6 +111,20 @@ _KUBELET = f"{_KUBERNETES}pkg/kubelet/cm/dra"
 _DOCS = "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"
 
 _ANEW = "Then delete the pod and, if a template has made it, its claim goes along: the next pod gets a new one"
+
+
+def _not_released(view: View) -> t.Iterator[Sighting]:
+    for hit in view.hits(_LEFT):
+        yield matches.sighting(hit, "likely")
+    for claim in view.once(device_pools.held):
+        if (
+            claim.is_deleted_at
+            and objects.timestamp(view.evidence.taken) - objects.timestamp(claim.is_deleted_at) > LONG_S
+        ):
+            text = f"deleted at {claim.is_deleted_at}, allocated on {claim.node}, reserved for {claim.pods}"
+            quote = matches.fact(text, f"claim {claim.name}", claim.node)
+            yield Sighting(claim.node, f"claim {claim.name}", quote, "certain")
+
 
 RULES = (
     Rule(
@@ -308,7 +330,7 @@ RULES = (
         "node's DRA plugin back, and the pods end by themselves. A finalizer that is removed by hand leaves the device "
         "prepared.",
         sources=(f"{_DRA}issues/725", "https://github.com/NVIDIA/gpu-operator/pull/2571", _DOCS),
+        check=_not_released,
         patterns=(_LEFT,),
-        certainty="likely",
     ),
 )

@@ -8,8 +8,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _CLIQUES = pattern(
     r"unexpected number of unique (?P<what>ClusterUUIDs|CliqueIDs) found on devices", "unexpected number of unique"
@@ -70,6 +75,9 @@ _REFERENCE = pattern(
 )
 _CHANNEL = pattern(r"CUDA_ERROR_NOT_PERMITTED\b.{0,120}\bcuMemCreate\b", "cuda_error_not_permitted")
 
+_LONG_S = 600.0
+"""How long the removal of a domain may take: its pods end first, and then its daemons."""
+
 _DRA = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/"
 _SOURCE = f"{_DRA}tree/95932046/"
 _INSTALL = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-intro-install.html"
@@ -79,6 +87,27 @@ _LOOK_AT_FABRIC = (
     "Run nvidia-smi -q | grep -A 6 Fabric on the node: all GPUs must show State Completed and one ClusterUUID"
 )
 _WAITS = frozenset({"ComputeDomainNotReady"})
+
+
+def _not_ready(view: View) -> t.Iterator[Sighting]:
+    for hit in (hit for each in _DOMAIN for hit in view.hits(each)):
+        yield matches.sighting(hit, "likely")
+    for domain in view.listed("computedomains") or []:
+        status, about = domain.get("status") or {}, f"computedomain {objects.full_name(domain)}"
+        for each in status.get("nodes") or []:
+            node = str(each.get("name") or "")
+            if each.get("status") == "NotReady":
+                why = "the daemon of a node is not ready"
+                yield Sighting(node, about, matches.fact(f"{node}: NotReady", about, node), "certain", {"why": why})
+
+
+def _stuck(view: View) -> t.Iterator[Sighting]:
+    for domain in view.listed("computedomains") or []:
+        deleted = str(domain["metadata"].get("deletionTimestamp") or "")
+        if deleted and objects.timestamp(view.evidence.taken) - objects.timestamp(deleted) > _LONG_S:
+            about = f"computedomain {objects.full_name(domain)}"
+            yield Sighting("", about, matches.fact(f"deleted at {deleted}", about))
+
 
 RULES = (
     Rule(
@@ -117,8 +146,21 @@ RULES = (
         "pods of the compute-domain daemon: they run nvidia-imex. All nodes need the same driver, and TCP ports that "
         "reach each other.",
         sources=(f"{_SOURCE}cmd/compute-domain-kubelet-plugin", _GUIDE),
+        check=_not_ready,
         patterns=_DOMAIN,
-        certainty="likely",
+    ),
+    Rule(
+        code="ComputeDomainStuck",
+        title="A ComputeDomain is deleted, and stays",
+        severity="failure",
+        cause="The ComputeDomain waits for its finalizer resource.nvidia.com/computeDomain. The controller of the DRA "
+        "driver removes it after the template, the daemons and the labels of nodes, and it does not run, or pods still "
+        "use the domain.",
+        remedy="Look whether the DRA driver's controller runs (kubectl get pods -A), and delete the pods that use the "
+        "domain. A finalizer that is removed by hand leaves nodes with the label resource.nvidia.com/computeDomain, "
+        "and no other domain gets them.",
+        sources=(f"{_SOURCE}cmd/compute-domain-controller/computedomain.go", f"{_DRA}issues/380"),
+        check=_stuck,
     ),
     Rule(
         code="NodeInOtherDomain",
@@ -199,7 +241,7 @@ RULES = (
         cause="None of the addresses in the list of nodes is one of the daemon's own, so IMEX does not start. The list "
         "is of another machine or of a pod that is gone, or the names in it point to other addresses.",
         remedy="Compare /etc/nvidia-imex/nodes_config.cfg with the addresses of the machine, or of the daemon's pod "
-        "(/imexd in newer releases). A daemon of a ComputeDomain writes the list anew when its pod is deleted.",
+        "(/imexd in newer releases). A daemon of a ComputeDomain writes a new list when its pod starts again.",
         sources=(f"{_DRA}issues/289", _GUIDE),
         patterns=(_NO_ADDRESS,),
         certainty="likely",

@@ -70,8 +70,12 @@ _PLURALS = {
     "ClusterPolicy": names.CLUSTERPOLICIES,
     "NVIDIADriver": names.NVIDIADRIVERS,
     "GPUCluster": names.GPUCLUSTERS,
+    "ResourceSlice": "resourceslices",
+    "ResourceClaim": "resourceclaims",
+    "DeviceClass": "deviceclasses",
+    "ComputeDomain": "computedomains",
 }
-_ALONE = ("nodes", "events", names.CLUSTERPOLICIES)
+_ALONE = ("nodes", "events", names.CLUSTERPOLICIES, "computedomains")
 """Kinds of which single objects count. Of others, only a list shows that there are no more."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import claim_placement
 
-from tests.unit import diagnosed
+from tests.unit import claimed, diagnosed
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,6 @@ from tests.unit import diagnosed
         ("request gpu: device class gpu.example.com does not exist", "DeviceClassMissing", "certain"),
         # https://github.com/kubernetes/kubernetes/tree/v1.36.3/staging/src/k8s.io/dynamic-resource-allocation/structured
         ("claim default/a: selector #0: CEL runtime error: no such key: profile", "ClaimSelectorFails", "certain"),
-        # https://github.com/kubernetes/kubernetes/tree/v1.36.3/staging/src/k8s.io/dynamic-resource-allocation/structured
-        (
-            "claim default/a, request gpus: asks for all devices, but resource pool gpu-0000 is currently being updated",
-            "ResourcePoolIncomplete",
-            "certain",
-        ),
         # https://github.com/kubernetes/kubernetes/tree/v1.36.3/pkg/registry/resource/utils.go
         (
             "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace",
@@ -46,3 +40,11 @@ from tests.unit import diagnosed
 def test_lines_of_schedulers_about_claims(text: str, code: str, certainty: str) -> None:
     found = diagnosed.found(claim_placement.RULES, text)
     assert {name: each.certainty for name, each in found.items()} == {code: certainty}
+
+
+def test_a_claim_that_waits_names_a_class_that_is_not_there() -> None:
+    kinds = {"deviceclasses": [{"metadata": {"name": "gpu.nvidia.com"}}]}
+    claims = [claimed.pending("gpus"), claimed.pending("gpu.nvidia.com"), claimed.claim()]
+    found = diagnosed.found(claim_placement.RULES, objects={**kinds, "resourceclaims": claims})
+    assert list(found) == ["DeviceClassMissing"] and "DeviceClass gpus" in found["DeviceClassMissing"].cause
+    assert not diagnosed.found(claim_placement.RULES, objects={"resourceclaims": claims})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import compute_domains
 
-from tests.unit import diagnosed
+from tests.unit import claimed, diagnosed
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,13 @@ def test_what_keeps_a_daemon_from_starting_explains_that_its_domain_is_not_ready
         diagnosed.event("label already exists for a different ComputeDomain"),
     )
     assert list(found) == ["NodeInOtherDomain"]
+
+
+def test_domains_of_a_cluster_that_are_not_ready_or_stay() -> None:
+    waits, old = claimed.domain(("gpu-0000", "NotReady"), ("gpu-0001", "Ready")), "2026-11-28T10:00:00Z"
+    given = [waits, claimed.domain(), claimed.domain(deleted=old), claimed.domain(deleted="2026-11-28T10:59:00Z")]
+    found = diagnosed.found(compute_domains.RULES, taken="2026-11-28T11:00:00Z", objects={"computedomains": given})
+    assert {code: each.nodes for code, each in found.items()} == {
+        "ComputeDomainNotReady": ("gpu-0000",), "ComputeDomainStuck": (),
+    }  # fmt: skip
+    assert found["ComputeDomainStuck"].objects == ("computedomain team/job",)
