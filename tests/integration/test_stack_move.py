@@ -91,7 +91,8 @@ def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     assert moved.status == 0, moved.output
     seen = rows(lab)
     assert [(row["claimable"], len(row["devices"]), row["cordoned"]) for row in seen] == [(True, 8, False)] * 4
-    assert not any(row["allocatable"] for row in seen), "no device plugin is left"
+    assert not any(any(row["allocatable"].values()) for row in seen), "no device plugin is left"
+    assert [[part["resource"] for part in row["slices"]] for row in seen] == [["gpu.nvidia.com"]] * 4
     assert drivers(lab) == loaded
     assert lab.kubectl("get", "pods", "--namespace=default", "--field-selector=status.phase=Running", "-oname") == ""
     again = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)

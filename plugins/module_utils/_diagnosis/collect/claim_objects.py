@@ -15,7 +15,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import choice
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -85,7 +85,7 @@ def _kinds(reader: GapReader) -> dict[str, list[Json]]:
         if classes is None and reader.has_read(namespaced(api, None, "deviceclasses")):
             continue  # this version is not served
         paths = {plural: namespaced(api, None, plural) for plural in ("resourceslices", "resourceclaims")}
-        slices = reader.large_list(paths["resourceslices"], _slice, fieldSelector=f"spec.driver={pods.DRA_DRIVER}")[0]
+        slices = reader.large_list(paths["resourceslices"], _slice, fieldSelector=f"spec.driver={names.DRA_DRIVER}")[0]
         claims = reader.large_list(paths["resourceclaims"], _claim)[0]
         read_now = {"deviceclasses": classes or [], "resourceslices": slices, "resourceclaims": claims}
         kinds = {plural: items for plural, items in read_now.items() if reader.has_read(namespaced(api, None, plural))}

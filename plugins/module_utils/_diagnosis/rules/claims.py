@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools, matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools, matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
@@ -116,7 +116,7 @@ _ANEW = "Then delete the pod and, if a template has made it, its claim goes alon
 def _not_released(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_LEFT):
         yield matches.sighting(hit, "likely")
-    for claim in view.once(device_pools.held):
+    for claim in view.once(claimed_pools.held):
         if (
             claim.is_deleted_at
             and objects.timestamp(view.evidence.taken) - objects.timestamp(claim.is_deleted_at) > LONG_S

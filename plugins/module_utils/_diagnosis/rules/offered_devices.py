@@ -12,8 +12,8 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.device_pools import DevicePool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.claimed_pools import ClaimedPool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact, sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
@@ -39,15 +39,15 @@ _RESTART = "The plugin looks at the GPUs when it starts: delete its pod on this 
 def _incomplete(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_POOL):
         yield sighting(hit)
-    for node, pool in view.once(device_pools.pools).items():
+    for node, pool in view.once(claimed_pools.pools).items():
         if not pool.is_complete:
             text = f"{pool.slices} of {pool.expected} slices of the newest generation"
             values = {"pool": node, "how": f"not complete ({text})"}
-            yield Sighting(node, "", fact(text, device_pools.SOURCE, node), "certain", values)
+            yield Sighting(node, "", fact(text, claimed_pools.SOURCE, node), "certain", values)
 
 
 def _twice(view: View) -> t.Iterator[Sighting]:
-    for node, pool in view.once(device_pools.pools).items():
+    for node, pool in view.once(claimed_pools.pools).items():
         offered = {
             name: number for name, number in (view.rows.get(node) or {}).get("allocatable", {}).items() if number
         }
@@ -57,16 +57,18 @@ def _twice(view: View) -> t.Iterator[Sighting]:
             yield Sighting(node, "", quotes)
 
 
-def _of_slices(pool: DevicePool) -> tuple[Quote, ...]:
-    return fact(f"{len(pool.devices)} devices of gpu.nvidia.com", device_pools.SOURCE, pool.node)
+def _of_slices(pool: ClaimedPool) -> tuple[Quote, ...]:
+    return fact(f"{len(pool.devices)} devices of gpu.nvidia.com", claimed_pools.SOURCE, pool.node)
 
 
 def _lost(view: View) -> t.Iterator[Sighting]:
-    for node, pool in view.once(device_pools.pools).items():
-        tainted = [each.name for each in pool.devices if device_pools.LOST_TAINT in {x.get("key") for x in each.taints}]
+    for node, pool in view.once(claimed_pools.pools).items():
+        tainted = [
+            each.name for each in pool.devices if claimed_pools.LOST_TAINT in {x.get("key") for x in each.taints}
+        ]
         if tainted:
-            text = f"taint {device_pools.LOST_TAINT} of {first_few(tainted)}"
-            yield Sighting(node, "", fact(text, device_pools.SOURCE, node))
+            text = f"taint {claimed_pools.LOST_TAINT} of {first_few(tainted)}"
+            yield Sighting(node, "", fact(text, claimed_pools.SOURCE, node))
 
 
 def _without_devices(view: View) -> t.Iterator[Sighting]:
@@ -74,7 +76,7 @@ def _without_devices(view: View) -> t.Iterator[Sighting]:
     plugins = [pod for pod in view.listed("draplugins") or [] if "gpus" in pod["containers"]]
     if view.listed("resourceslices") is None or not plugins:
         return
-    offered, by_node = view.once(device_pools.pools), {str(pod.get("node") or ""): pod for pod in plugins}
+    offered, by_node = view.once(claimed_pools.pools), {str(pod.get("node") or ""): pod for pod in plugins}
     for node, row in view.rows.items():
         has_devices = node in offered and offered[node].devices
         if row.get("left_out") or has_devices or any((row.get("allocatable") or {}).values()):
@@ -98,7 +100,7 @@ def _without_plugin(view: View) -> t.Iterator[Sighting]:
         return
     ready = {(str(pod.get("node")), name) for pod in plugins for name in pod["ready"]}
     lost: dict[tuple[str, str], list[str]] = {}
-    for claim in view.once(device_pools.held):
+    for claim in view.once(claimed_pools.held):
         container = _PLUGIN_OF.get(claim.driver)
         if container and claim.pods and claim.node and (claim.node, container) not in ready:
             lost.setdefault((claim.node, claim.driver), []).append(claim.name)
@@ -110,7 +112,7 @@ def _without_plugin(view: View) -> t.Iterator[Sighting]:
 
 def _mig_missing(view: View) -> t.Iterator[Sighting]:
     """Yield the profiles of which a node's labels count more instances than its slices have."""
-    for node, pool in view.once(device_pools.pools).items():
+    for node, pool in view.once(claimed_pools.pools).items():
         if pool.is_divided:
             continue
         for key, value in sorted(objects.labels_of(view.nodes.get(node) or {"metadata": {}}).items()):
@@ -124,14 +126,14 @@ def _mig_missing(view: View) -> t.Iterator[Sighting]:
 
 
 def _gpus_missing(view: View) -> t.Iterator[Sighting]:
-    for node, pool in view.once(device_pools.pools).items():
+    for node, pool in view.once(claimed_pools.pools).items():
         of_host = len(view.facts(node).get("gpus") or [])
         wanted = of_host or int((view.rows.get(node) or {}).get("gpus") or 0)
         if pool.is_complete and pool.gpus and pool.gpus < wanted:
             whose = "its host" if of_host else "its labels"
             text = f"{pool.gpus} GPUs in the ResourceSlices, and {wanted} by {whose}"
             values = {"wanted": str(wanted), "seen": str(pool.gpus), "whose": whose}
-            yield Sighting(node, "", fact(text, device_pools.SOURCE, node), "likely", values)
+            yield Sighting(node, "", fact(text, claimed_pools.SOURCE, node), "likely", values)
 
 
 RULES = (

@@ -16,7 +16,7 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
@@ -66,15 +66,15 @@ def judged(view: View) -> list[Case]:
 def _of_taints(view: View, known: t.Sequence[Report]) -> t.Iterator[Report]:
     """Yield the errors that only a taint of a device tells. The log, where it was read, says more of the same error."""
     told = {(report.machine, report.event.code) for report in known}
-    for node, pool in view.once(device_pools.pools).items():
+    for node, pool in view.once(claimed_pools.pools).items():
         tainted = [(each, taint) for each in pool.devices for taint in each.taints]
         for each, taint in tainted:
             code = str(taint.get("value") or "")
-            if taint.get("key") != device_pools.XID_TAINT or not code.isdigit() or (node, int(code)) in told:
+            if taint.get("key") != claimed_pools.XID_TAINT or not code.isdigit() or (node, int(code)) in told:
                 continue
             line = f"NVRM: Xid (PCI:{each.address or '0000:00:00'}): {code}, "
-            text = f"taint {device_pools.XID_TAINT}={code}:{taint.get('effect')} of the device {each.name}"
-            for report in reports.from_lines(node, [line], device_pools.SOURCE):
+            text = f"taint {claimed_pools.XID_TAINT}={code}:{taint.get('effect')} of the device {each.name}"
+            for report in reports.from_lines(node, [line], claimed_pools.SOURCE):
                 event = report.event if each.address else dataclasses.replace(report.event, gpu=each.name)
                 yield dataclasses.replace(report, event=event, line=text)
 

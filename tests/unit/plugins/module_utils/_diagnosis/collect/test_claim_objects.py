@@ -10,7 +10,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import claim_objects, diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.evidence import collect
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
@@ -113,8 +113,8 @@ def test_only_parts_of_devices_and_claims_are_kept(chart: FakeApi, reader: GapRe
     (claim,) = kinds["resourceclaims"]
     assert claim["spec"]["devices"]["requests"] == [{"name": "gpu", "exactly": {"deviceClassName": "a"}}]
     view = View(Evidence(objects=kinds))
-    assert [each.name for each in device_pools.held(view)] == ["team/gpu"]
-    assert device_pools.pools(view)["gpu-0000"].gpus == 2
+    assert [each.name for each in claimed_pools.held(view)] == ["team/gpu"]
+    assert claimed_pools.pools(view)["gpu-0000"].gpus == 2
 
 
 def test_an_older_cluster_serves_an_older_version(chart: FakeApi, reader: GapReader) -> None:

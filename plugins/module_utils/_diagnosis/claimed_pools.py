@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-XID_TAINT, LOST_TAINT = f"{pods.DRA_DRIVER}/xid", f"{pods.DRA_DRIVER}/gpu-lost"
+XID_TAINT, LOST_TAINT = f"{names.DRA_DRIVER}/xid", f"{names.DRA_DRIVER}/gpu-lost"
 """Taints of devices. Source: kubernetes-sigs/dra-driver-nvidia-gpu at 95932046, ``device_health.go``."""
 SOURCE = "ResourceSlices"
 """Where devices stand, as the source of a quote."""
@@ -39,7 +39,7 @@ class PooledDevice:
 
 
 @dataclasses.dataclass(frozen=True)
-class DevicePool:
+class ClaimedPool:
     """The newest generation of what a node offers."""
 
     node: str
@@ -61,13 +61,13 @@ class DevicePool:
         return len(known - {""})
 
 
-def pools(view: View) -> dict[str, DevicePool]:
+def pools(view: View) -> dict[str, ClaimedPool]:
     """Return the pools of NVIDIA's GPUs by node. Nodes without one, and ResourceSlices that are unknown, are absent."""
     newest: dict[str, list[Json]] = {}
     for item in view.listed("resourceslices") or []:
         spec = item.get("spec") or {}
         node = str(spec.get("nodeName") or "")
-        if spec.get("driver") != pods.DRA_DRIVER or not node:
+        if spec.get("driver") != names.DRA_DRIVER or not node:
             continue
         kept = newest.setdefault(node, [])
         if kept and _generation(spec) > _generation(kept[0]):
@@ -81,9 +81,9 @@ def _generation(spec: Json) -> int:
     return int((spec.get("pool") or {}).get("generation") or 0)
 
 
-def _pool(node: str, specs: list[Json]) -> DevicePool:
+def _pool(node: str, specs: list[Json]) -> ClaimedPool:
     devices = [_device(each) for spec in specs for each in spec.get("devices") or []]
-    return DevicePool(
+    return ClaimedPool(
         node,
         len(specs),
         int((specs[0].get("pool") or {}).get("resourceSliceCount") or 1),

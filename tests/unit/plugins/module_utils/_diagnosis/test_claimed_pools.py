@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import device_pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -23,14 +23,14 @@ def test_only_the_newest_generation_counts() -> None:
         claimed.resource_slice(claimed.device(1), generation=2, count=2),
     )
     for slices in ([old, new], [new, old]):
-        (pool,) = device_pools.pools(view(resourceslices=slices)).values()
+        (pool,) = claimed_pools.pools(view(resourceslices=slices)).values()
         assert [each.name for each in pool.devices] == ["gpu-1"]
         assert (pool.slices, pool.expected, pool.is_complete) == (1, 2, False)
 
 
 def test_a_pool_has_all_its_slices() -> None:
     both = [claimed.resource_slice(claimed.device(number), count=2) for number in range(2)]
-    (pool,) = device_pools.pools(view(resourceslices=both)).values()
+    (pool,) = claimed_pools.pools(view(resourceslices=both)).values()
     assert (pool.gpus, pool.is_complete, pool.is_divided) == (2, True, False)
 
 
@@ -40,7 +40,7 @@ def test_devices_of_the_older_api_and_of_other_drivers() -> None:
     other["spec"]["driver"] = "nic.example.com"
     shared = claimed.resource_slice(claimed.device(2))
     del shared["spec"]["nodeName"]
-    pools = device_pools.pools(view(resourceslices=[claimed.resource_slice(older), other, shared]))
+    pools = claimed_pools.pools(view(resourceslices=[claimed.resource_slice(older), other, shared]))
     assert list(pools) == [claimed.NODE]
     (device,) = pools[claimed.NODE].devices
     assert (device.kind, device.uuid, device.address) == ("gpu", "GPU-0", "0000:00:00.0")
@@ -49,14 +49,14 @@ def test_devices_of_the_older_api_and_of_other_drivers() -> None:
 
 def test_a_gpu_and_its_mig_instances_are_one_gpu() -> None:
     devices = [claimed.device(0), claimed.mig(1, "1g.10gb"), claimed.mig(2, "1g.10gb"), claimed.device(3)]
-    (pool,) = device_pools.pools(view(resourceslices=[claimed.resource_slice(*devices)])).values()
+    (pool,) = claimed_pools.pools(view(resourceslices=[claimed.resource_slice(*devices)])).values()
     assert pool.gpus == 2
     assert [each.profile for each in pool.devices] == ["", "1g.10gb", "1g.10gb", ""]
 
 
 def test_what_is_unknown_has_no_pools_and_no_claims() -> None:
-    assert device_pools.pools(view()) == {}
-    assert device_pools.held(view()) == []
+    assert claimed_pools.pools(view()) == {}
+    assert claimed_pools.held(view()) == []
 
 
 def test_claims_hold_devices_of_nvidias_drivers_unless_they_only_see_them() -> None:
@@ -66,5 +66,5 @@ def test_claims_hold_devices_of_nvidias_drivers_unless_they_only_see_them() -> N
         claimed.claim("c", admin=True),
         claimed.pending("gpu.nvidia.com"),
     ]
-    (held,) = device_pools.held(view(resourceclaims=claims))
+    (held,) = claimed_pools.held(view(resourceclaims=claims))
     assert (held.name, held.node, held.pods, held.is_deleted_at) == ("team/a", claimed.NODE, 1, "2026-11-28T10:00:00Z")
