@@ -155,7 +155,9 @@ def _take(
         record.remove(cluster, lock, namespace)
     steps = _Steps(lock=lock, owner=_settle_owner(cluster, options, policy))
     if deployed:
-        leave = ("ClusterPolicy",) if options["supports_deploy_cr"] else ()
+        # What Helm is about to delete stays away: the operator would act on it in between.
+        leave = [] if options["gpucluster"] else ["GPUCluster"]
+        leave += ["ClusterPolicy"] if options["supports_deploy_cr"] else []
         steps.restored = restore_objects.restore(cluster, deployed.objects, release, namespace, leave)
     return steps
 
