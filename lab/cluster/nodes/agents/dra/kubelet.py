@@ -10,6 +10,7 @@ driver it waits, also in Terminating. The driver looks at the GPUs when it start
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import typing as t
@@ -20,10 +21,12 @@ from lab.cluster.api import Api, Json, now
 from lab.cluster.nodes import podlogs
 from lab.cluster.nodes.agents.dra import devices, domains, gates, health, parameters
 from lab.cluster.nodes.agents.dra.devices import Slice
+from lab.cluster.nodes.agents.dra.held import held_devices, results_of
 from lab.cluster.nodes.agents.dra.slices import GROUP, SLICES, SliceWriter
 from lab.cluster.nodes.agents.drivers.manager import loaded_version
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.pods import (
+    DEVICES,
     PREPARED,
     crash,
     is_ready,
@@ -34,9 +37,11 @@ from lab.cluster.nodes.agents.pods import (
     statuses,
     with_app,
 )
+from lab.cluster.nodes.fleet import NOTE
 
 PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 GPU, DOMAIN = "gpu.nvidia.com", "compute-domain.nvidia.com"
+LAYOUT = f"{NOTE}mig"
 CONTAINERS = {GPU: "gpus", DOMAIN: "compute-domains"}
 WIPE_S = 30.0
 """How long a kubelet keeps the slices of a driver that is away."""
@@ -145,6 +150,9 @@ class Claims:
             return before
         if driver == DOMAIN:
             return Driver(process, on, devices.domain_slices(), health.Signs())
+        if "DynamicMIG" in on and note(node, "mig"):
+            # The driver destroys every instance that none of its claims has.
+            self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {LAYOUT: None}}})
         found = devices.gpu_slices(node, version, on, _value(spec, "CONSUMABLE_SHARES"))
         return Driver(process, on, found, health.signs(node))
 
@@ -180,7 +188,7 @@ class Claims:
         if done is not None and has_ended:
             if all(entry.split("/")[0] in state.drivers for entry in done):
                 self._leave(node, done)
-                self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: None}}})
+                self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: None, DEVICES: None}}})
         elif done is None and not has_ended and _phase(pod) == "Pending":
             self._prepare(state, node, pod)
 
@@ -197,7 +205,10 @@ class Claims:
             self._later(RETRY_S, node["metadata"]["name"])
             return
         release(self._api, pod)
-        self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: ",".join(sorted(drivers))}}})
+        driver = state.drivers.get(GPU)
+        held = json.dumps(held_devices(pod, claims, driver.slices if driver else []))
+        notes = {PREPARED: ",".join(sorted(drivers)), DEVICES: held}
+        self._api.merge(path(pod), {"metadata": {"annotations": notes}})
         self._begun.add(pod["metadata"]["uid"])
 
     def _claims(self, pod: Json) -> list[Json] | None:
@@ -220,12 +231,12 @@ class Claims:
         drivers = set()
         for claim in claims:
             _assert_reserved(pod, claim)
-            for result in _results(claim):
+            for result in results_of(claim):
                 if result["driver"] not in state.drivers:
                     raise PrepareError(f"DRA driver {result['driver']} is not registered")
                 drivers.add(result["driver"])
         for claim in claims:
-            own = {result["driver"] for result in _results(claim)}
+            own = {result["driver"] for result in results_of(claim)}
             if GPU in own:
                 self._prepare_gpus(state.drivers[GPU], claim)
             drivers |= (
@@ -328,10 +339,6 @@ def _assert_reserved(pod: Json, claim: Json) -> None:
         raise PrepareError(
             f"pod {own['name']} ({own['uid']}) is not allowed to use ResourceClaim {meta['name']} ({meta['uid']})"
         )
-
-
-def _results(claim: Json) -> list[Json]:
-    return claim["status"]["allocation"].get("devices", {}).get("results") or []
 
 
 def _named(claim: Json) -> str:
