@@ -78,6 +78,7 @@ class Claims:
         self._writer = SliceWriter(api)
         self._slices: dict[str, dict[str, Json]] = {}
         self._lock = threading.Lock()
+        self._synced = threading.Event()
         self._nodes: dict[str, _Node] = {}
         self._told: set[tuple[str, str]] = set()
         self._tried: dict[str, float] = {}
@@ -90,7 +91,10 @@ class Claims:
         self._api.watch(SLICES, self._saw, stop)
 
     def _saw(self, kind: str, item: Json) -> None:
-        node = item["spec"].get("nodeName") if kind != "SYNCED" else None
+        if kind == "SYNCED":
+            self._synced.set()
+            return
+        node = item["spec"].get("nodeName")
         if not node:
             return
         with self._lock:
@@ -101,7 +105,10 @@ class Claims:
                 mine[item["metadata"]["uid"]] = item
 
     def play(self, node: Json, pods: list[Json]) -> None:
-        """Do what the programs of a node do next."""
+        """Do what the programs of a node do next, once the slices of earlier programs are known."""
+        if not self._synced.is_set():
+            self._later(1.0, node["metadata"]["name"])
+            return
         state = self._nodes.setdefault(node["metadata"]["name"], _Node())
         for driver, container in CONTAINERS.items():
             self._run(state, node, driver, _plugin_pod(pods, container), container)
@@ -239,9 +246,8 @@ class Claims:
             own = {result["driver"] for result in results_of(claim)}
             if GPU in own:
                 self._prepare_gpus(state.drivers[GPU], claim)
-            drivers |= (
-                {f"{DOMAIN}/{domain}" for domain in self._prepare_domain(node, claim)} if DOMAIN in own else set()
-            )
+            joined = self._prepare_domain(node, claim) if DOMAIN in own else []
+            drivers |= {f"{DOMAIN}/{domain}" for domain in joined}
         return drivers
 
     def _prepare_gpus(self, driver: Driver, claim: Json) -> None:
@@ -265,22 +271,23 @@ class Claims:
         for config in (claim["status"]["allocation"]["devices"].get("config")) or []:
             given = config["opaque"]["parameters"]
             if config["opaque"]["driver"] == DOMAIN and given.get("kind") == "ComputeDomainChannelConfig":
-                self._join(node, claim, given["domainID"])
+                self._join(node, claim, given.get("domainID", ""))
                 found.append(given["domainID"])
         return found
 
     def _join(self, node: Json, claim: Json, domain: str) -> None:
         found = next((item for item in self._api.list(domains.DOMAINS) if item["metadata"]["uid"] == domain), None)
+        wrong = "" if found else f"ComputeDomain not found: {domain}"
         if found and found["metadata"]["namespace"] != claim["metadata"]["namespace"]:
             wrong = "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
-            words = (
-                f"error preparing devices for claim '{_named(claim)}': prepare devices failed: error applying config: "
-            )
-            raise PrepareError(_failed(claim, f"{words}error asserting ComputeDomain's namespace: {wrong}"))
+        if not found or wrong:
+            words = f"error preparing devices for claim '{_named(claim)}': prepare devices failed"
+            cause = f"error applying config: error asserting ComputeDomain's namespace: {wrong}"
+            raise PrepareError(_failed(claim, f"{words}: {cause}"))
         name = node["metadata"]["name"]
-        if found and labels_of(node).get(domains.LABEL) is None:
+        if labels_of(node).get(domains.LABEL) is None:
             self._label(name, {domains.LABEL: domain})
-        if not found or labels_of(node).get(domains.LABEL) != domain or not _is_ready(found, name):
+        if labels_of(node).get(domains.LABEL) != domain or not _is_ready(found, name):
             raise PrepareError("NodePrepareResources skipped 1 ResourceClaims", PATIENCE_S)
 
     def _tell(self, pod: Json, message: str) -> None:
