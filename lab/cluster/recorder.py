@@ -84,6 +84,7 @@ def _event(item: Json) -> Fields:
 _WATCHED: tuple[tuple[str, str, t.Callable[[Json], Fields], dict[str, str]], ...] = (
     ("ClusterPolicy", "/apis/nvidia.com/v1/clusterpolicies", _policy, {}),
     ("NVIDIADriver", "/apis/nvidia.com/v1alpha1/nvidiadrivers", _policy, {}),
+    ("GPUCluster", "/apis/nvidia.com/v1alpha1/gpuclusters", _policy, {}),
     ("DaemonSet", "/apis/apps/v1/daemonsets", _daemonset, {}),
     ("Node", "/api/v1/nodes", _node, {}),
     ("DriverPod", "/api/v1/pods", _pod, {"labelSelector": "app.kubernetes.io/component=nvidia-driver"}),

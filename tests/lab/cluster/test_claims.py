@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 import typing as t
+import urllib.request
 
 import pytest
 
@@ -67,6 +68,11 @@ class Claims:
 
     def runs(self, name: str) -> bool:
         return ((self.pod(name) or {}).get("status") or {}).get("phase") == "Running"
+
+    def metrics(self, node: str) -> str:
+        port = self.node(node)["metadata"]["annotations"]["lab.gpuops.nvidia/metrics-port"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
 
     def events(self, name: str) -> list[str]:
         found = self.api.list("/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name={name}")
@@ -142,6 +148,7 @@ def test_a_pod_starts_and_ends_with_the_plugin(claims: Claims) -> None:
     claims.start("mine")
     sees(lambda: claims.runs("mine"), 20)
     node = (claims.pod("mine") or {})["spec"]["nodeName"]
+    sees(lambda: 'dra_claim_name="mine"' in claims.metrics(node), 10)
     claims.set_plugin(node, "paused")
     sees(lambda: not claims.has_plugin(node), 20)
     claims.lab.kubectl("delete", "pod", "mine", "--namespace=default", "--wait=false")

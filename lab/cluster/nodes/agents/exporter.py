@@ -24,6 +24,7 @@ from lab.cluster.nodes.fleet import MODELS
 LIST_KEY = "dcgm-metrics.csv"
 _VOLUME = "metrics-config"
 RESOURCE = "nvidia.com/gpu"
+CLAIMS_VARIABLE = "KUBERNETES_ENABLE_DRA"
 JOBS_VARIABLE = "DCGM_HPC_JOB_MAPPING_DIR"
 
 
@@ -118,6 +119,33 @@ def held_gpus(pods: t.Iterable[Json], gpus: int) -> dict[int, Json]:
     return held
 
 
+def claimed_gpus(exporter: Json, pods: t.Iterable[Json]) -> dict[int, list[Json]]:
+    """Return who has each GPU by a claim, if the exporter asks for it: claims for administration are among them."""
+    env = exporter["spec"]["containers"][0].get("env") or []
+    if all(each["name"] != CLAIMS_VARIABLE for each in env):
+        return {}
+    held: dict[int, list[Json]] = {}
+    for pod in pods:
+        for entry in json.loads(note(pod, "devices") or "[]"):
+            index = int(entry["device"].split("-")[1])
+            held.setdefault(index, []).append({**pod["metadata"], **_claim_labels(entry)})
+    return held
+
+
+def _claim_labels(entry: Json) -> Json:
+    """Return a holder with the labels that internal/pkg/transformation/kubernetes.go of the exporter adds."""
+    labels = {
+        "dra_claim_name": entry["claim"],
+        "dra_claim_namespace": entry["namespace"],
+        "dra_driver_name": "gpu.nvidia.com",
+        "dra_pool_name": entry["pool"],
+        "dra_device_name": entry["device"],
+    }
+    if "profile" in entry:
+        labels |= {"dra_mig_profile": entry["profile"], "dra_mig_device_uuid": entry["uuid"]}
+    return {"container": entry["container"], "is_busy": not entry["admin"], "claim": labels}
+
+
 def jobs_of(node: Json, pod: Json) -> dict[int, list[str]]:
     """Return the jobs of each GPU, if the exporter's pod reads the folder with their files.
 
@@ -136,25 +164,29 @@ def metrics(
     held: t.Mapping[int, Json] | None = None,
     image: str = "",
     jobs: t.Mapping[int, t.Sequence[str]] | None = None,
+    claimed: t.Mapping[int, list[Json]] | None = None,
 ) -> str:
     """Return the metrics of a node's exporter, with a line for each field and GPU that it still sees.
 
-    Without a GPU there is no text at all, as in https://github.com/NVIDIA/dcgm-exporter/issues/250.
+    A GPU with claims has a line for each container that has one. Without a GPU there is no text at all, as in https://github.com/NVIDIA/dcgm-exporter/issues/250.
     """
     seen = int(note(node, "exporter-gpus") or note(node, "gpus"))
     fields, held, lines = tuple(fields), held or {}, []
     if not seen:
         return ""
-    labels = [_labels(node, index, fields, held.get(index), image) for index in range(seen)]
+    holders = [(claimed or {}).get(index) or [held.get(index)] for index in range(seen)]
+    labels = [[_labels(node, index, fields, each, image) for each in holders[index]] for index in range(seen)]
     memory = MODELS[note(node, "model")].memory_mib
-    gpus = [_Gpu(index in held, memory, index, int(note(node, "xid") or 0)) for index in range(seen)]
+    busy = [any(each and each.get("is_busy", True) for each in mine) for mine in holders]
+    gpus = [_Gpu(busy[index], memory, index, int(note(node, "xid") or 0)) for index in range(seen)]
     for field in fields:
         if field.kind == "label":
             continue
         lines += [f"# HELP {field.name} {field.help}", f"# TYPE {field.name} {field.kind}"]
         series = (
             (value, f'{each},hpc_job="{job}"' if job is not None else each)
-            for gpu, own in zip(gpus, labels)
+            for gpu, every in zip(gpus, labels)
+            for own in every
             for value, each in _of(field, gpu, own)
             for job in (jobs or {}).get(gpu.index) or (None,)
         )
@@ -188,4 +220,5 @@ def _labels(node: Json, index: int, fields: tuple[Field, ...], holder: Json | No
         labels["DCGM_FI_DRIVER_VERSION"] = "595.91.07"
     if holder:
         labels |= {"container": holder["container"], "namespace": holder["namespace"], "pod": holder["name"]}
+        labels |= holder.get("claim", {})
     return ",".join(f'{key}="{value}"' for key, value in labels.items())

@@ -47,7 +47,8 @@ class Metrics:
         for pod in exporters:
             held = exporter.held_gpus(pods, int(note(node, "gpus")))
             image, jobs = pod["spec"]["containers"][0]["image"], exporter.jobs_of(node, pod)
-            answer = functools.partial(exporter.metrics, node, self._fields(pod), held, image, jobs)
+            claimed = exporter.claimed_gpus(pod, pods)
+            answer = functools.partial(exporter.metrics, node, self._fields(pod), held, image, jobs, claimed)
             self._offer(node, pod, PORT, "metrics-port", answer)
 
     def serve_status(self, node: Json, exporters: list[Json], is_validated: bool) -> None:

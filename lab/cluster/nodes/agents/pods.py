@@ -14,6 +14,8 @@ from lab.cluster.nodes.fleet import NOTE
 CRASHED = "CrashLoopBackOff"
 PREPARED = f"{NOTE}prepared"
 """The annotation of a pod whose claims are prepared: the drivers that have done it."""
+DEVICES = f"{NOTE}devices"
+"""The annotation with the GPUs and MIG instances that NVIDIA's driver has prepared for a pod's containers, as JSON."""
 HOST_DRIVER = "580.126.20"
 """A typical version, for drivers on the host and for images without a version in their tag."""
 

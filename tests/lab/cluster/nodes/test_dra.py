@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster.nodes.agents.dra import devices, gates, health, parameters
+from lab.cluster.nodes.agents.dra.held import held_devices
 from lab.cluster.nodes.agents.dra.slices import INCOMPLETE, STALE, SliceWriter
 from lab.cluster.nodes.fleet import NOTE
 
@@ -208,3 +209,27 @@ def test_the_generation_rises_only_if_a_change_takes_more_than_one_request() -> 
 
 def test_a_node_offers_a_channel_and_a_daemon() -> None:
     assert devices.types(devices.domain_slices()) == {"channel-0": "channel", "daemon-0": "daemon"}
+
+
+def test_exporters_are_told_which_container_has_which_device() -> None:
+    containers = [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}, {"name": "side"}]
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}], "containers": containers}
+    made = [{"name": "gpu", "resourceClaimName": "p-gpu-x"}]
+    pod = {"metadata": {"name": "p"}, "spec": spec, "status": {"resourceClaimStatuses": made}}
+    other = {"driver": "another.driver", "pool": "n", "device": "d"}
+    results = [
+        {"driver": "gpu.nvidia.com", "pool": "gpu-0000", "device": name} for name in ("gpu-0", "gpu-1-mig-7g80gb-0-0")
+    ]
+    allocation_ = {"devices": {"results": [*results, other]}}
+    claim = {"metadata": {"name": "p-gpu-x", "namespace": "team"}, "status": {"allocation": allocation_}}
+    slices = devices.gpu_slices(node(layout=[None, {"7g.80gb": 1}, *[None] * 6]), "580.95.05", ())
+    whole, part = held_devices(pod, [claim], slices)
+    assert whole == {
+        "container": "main",
+        "claim": "p-gpu-x",
+        "namespace": "team",
+        "device": "gpu-0",
+        "pool": "gpu-0000",
+        "admin": False,
+    }
+    assert part["profile"] == "7g.80gb" and part["uuid"].startswith("MIG-")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -97,3 +98,20 @@ def test_the_list_of_a_pod_is_its_volume() -> None:
     ]
     assert exporter.list_of({"spec": {"volumes": volumes}}) == "mine"
     assert exporter.list_of({"spec": {}}) is None
+
+
+def test_a_gpu_has_a_series_for_each_container_with_a_claim_on_it() -> None:
+    claim = {"claim": "c-1", "namespace": "team", "pool": "gpu-0000", "container": "main"}
+    mine = {**claim, "device": "gpu-1-mig-1g10gb-19-0", "admin": False, "profile": "1g.10gb", "uuid": "MIG-1"}
+    user = pod("x-1", 0)
+    user["metadata"]["annotations"] = {"lab.gpuops.nvidia/devices": json.dumps([mine])}
+    own = pod("e-1", 0)
+    seen = [{**claim, "device": f"gpu-{index}", "admin": True} for index in (0, 1)]
+    own["metadata"]["annotations"] = {"lab.gpuops.nvidia/devices": json.dumps(seen)}
+    assert exporter.claimed_gpus(own, [user, own]) == {}, "it does not ask for claims"
+    own["spec"]["containers"][0]["env"] = [{"name": exporter.CLAIMS_VARIABLE, "value": "true"}]
+    claimed = exporter.claimed_gpus(own, [user, own])
+    lines = series(exporter.metrics(node(), claimed=claimed), "DCGM_FI_DEV_GPU_UTIL")
+    assert [line.rpartition(" ")[2] for line in lines] == ["0", "97", "97"], "access for administration takes no GPU"
+    assert 'dra_mig_profile="1g.10gb",dra_mig_device_uuid="MIG-1"' in lines[1] and 'pod="x-1"' in lines[1]
+    assert 'dra_device_name="gpu-1"' in lines[2] and 'pod="e-1"' in lines[2]

@@ -10,6 +10,7 @@ driver it waits, also in Terminating. The driver looks at the GPUs when it start
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import typing as t
@@ -20,10 +21,12 @@ from lab.cluster.api import Api, Json, now
 from lab.cluster.nodes import podlogs
 from lab.cluster.nodes.agents.dra import devices, domains, gates, health, parameters
 from lab.cluster.nodes.agents.dra.devices import Slice
+from lab.cluster.nodes.agents.dra.held import held_devices, results_of
 from lab.cluster.nodes.agents.dra.slices import GROUP, SLICES, SliceWriter
 from lab.cluster.nodes.agents.drivers.manager import loaded_version
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.pods import (
+    DEVICES,
     PREPARED,
     crash,
     is_ready,
@@ -34,9 +37,11 @@ from lab.cluster.nodes.agents.pods import (
     statuses,
     with_app,
 )
+from lab.cluster.nodes.fleet import NOTE
 
 PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 GPU, DOMAIN = "gpu.nvidia.com", "compute-domain.nvidia.com"
+LAYOUT = f"{NOTE}mig"
 CONTAINERS = {GPU: "gpus", DOMAIN: "compute-domains"}
 WIPE_S = 30.0
 """How long a kubelet keeps the slices of a driver that is away."""
@@ -73,6 +78,7 @@ class Claims:
         self._writer = SliceWriter(api)
         self._slices: dict[str, dict[str, Json]] = {}
         self._lock = threading.Lock()
+        self._synced = threading.Event()
         self._nodes: dict[str, _Node] = {}
         self._told: set[tuple[str, str]] = set()
         self._tried: dict[str, float] = {}
@@ -85,7 +91,10 @@ class Claims:
         self._api.watch(SLICES, self._saw, stop)
 
     def _saw(self, kind: str, item: Json) -> None:
-        node = item["spec"].get("nodeName") if kind != "SYNCED" else None
+        if kind == "SYNCED":
+            self._synced.set()
+            return
+        node = item["spec"].get("nodeName")
         if not node:
             return
         with self._lock:
@@ -96,7 +105,10 @@ class Claims:
                 mine[item["metadata"]["uid"]] = item
 
     def play(self, node: Json, pods: list[Json]) -> None:
-        """Do what the programs of a node do next."""
+        """Do what the programs of a node do next, once the slices of earlier programs are known."""
+        if not self._synced.is_set():
+            self._later(1.0, node["metadata"]["name"])
+            return
         state = self._nodes.setdefault(node["metadata"]["name"], _Node())
         for driver, container in CONTAINERS.items():
             self._run(state, node, driver, _plugin_pod(pods, container), container)
@@ -145,6 +157,9 @@ class Claims:
             return before
         if driver == DOMAIN:
             return Driver(process, on, devices.domain_slices(), health.Signs())
+        if "DynamicMIG" in on and note(node, "mig"):
+            # The driver destroys every instance that none of its claims has.
+            self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {LAYOUT: None}}})
         found = devices.gpu_slices(node, version, on, _value(spec, "CONSUMABLE_SHARES"))
         return Driver(process, on, found, health.signs(node))
 
@@ -180,7 +195,7 @@ class Claims:
         if done is not None and has_ended:
             if all(entry.split("/")[0] in state.drivers for entry in done):
                 self._leave(node, done)
-                self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: None}}})
+                self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: None, DEVICES: None}}})
         elif done is None and not has_ended and _phase(pod) == "Pending":
             self._prepare(state, node, pod)
 
@@ -197,7 +212,10 @@ class Claims:
             self._later(RETRY_S, node["metadata"]["name"])
             return
         release(self._api, pod)
-        self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: ",".join(sorted(drivers))}}})
+        driver = state.drivers.get(GPU)
+        held = json.dumps(held_devices(pod, claims, driver.slices if driver else []))
+        notes = {PREPARED: ",".join(sorted(drivers)), DEVICES: held}
+        self._api.merge(path(pod), {"metadata": {"annotations": notes}})
         self._begun.add(pod["metadata"]["uid"])
 
     def _claims(self, pod: Json) -> list[Json] | None:
@@ -220,17 +238,16 @@ class Claims:
         drivers = set()
         for claim in claims:
             _assert_reserved(pod, claim)
-            for result in _results(claim):
+            for result in results_of(claim):
                 if result["driver"] not in state.drivers:
                     raise PrepareError(f"DRA driver {result['driver']} is not registered")
                 drivers.add(result["driver"])
         for claim in claims:
-            own = {result["driver"] for result in _results(claim)}
+            own = {result["driver"] for result in results_of(claim)}
             if GPU in own:
                 self._prepare_gpus(state.drivers[GPU], claim)
-            drivers |= (
-                {f"{DOMAIN}/{domain}" for domain in self._prepare_domain(node, claim)} if DOMAIN in own else set()
-            )
+            joined = self._prepare_domain(node, claim) if DOMAIN in own else []
+            drivers |= {f"{DOMAIN}/{domain}" for domain in joined}
         return drivers
 
     def _prepare_gpus(self, driver: Driver, claim: Json) -> None:
@@ -254,22 +271,23 @@ class Claims:
         for config in (claim["status"]["allocation"]["devices"].get("config")) or []:
             given = config["opaque"]["parameters"]
             if config["opaque"]["driver"] == DOMAIN and given.get("kind") == "ComputeDomainChannelConfig":
-                self._join(node, claim, given["domainID"])
+                self._join(node, claim, given.get("domainID", ""))
                 found.append(given["domainID"])
         return found
 
     def _join(self, node: Json, claim: Json, domain: str) -> None:
         found = next((item for item in self._api.list(domains.DOMAINS) if item["metadata"]["uid"] == domain), None)
+        wrong = "" if found else f"ComputeDomain not found: {domain}"
         if found and found["metadata"]["namespace"] != claim["metadata"]["namespace"]:
             wrong = "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
-            words = (
-                f"error preparing devices for claim '{_named(claim)}': prepare devices failed: error applying config: "
-            )
-            raise PrepareError(_failed(claim, f"{words}error asserting ComputeDomain's namespace: {wrong}"))
+        if not found or wrong:
+            words = f"error preparing devices for claim '{_named(claim)}': prepare devices failed"
+            cause = f"error applying config: error asserting ComputeDomain's namespace: {wrong}"
+            raise PrepareError(_failed(claim, f"{words}: {cause}"))
         name = node["metadata"]["name"]
-        if found and labels_of(node).get(domains.LABEL) is None:
+        if labels_of(node).get(domains.LABEL) is None:
             self._label(name, {domains.LABEL: domain})
-        if not found or labels_of(node).get(domains.LABEL) != domain or not _is_ready(found, name):
+        if labels_of(node).get(domains.LABEL) != domain or not _is_ready(found, name):
             raise PrepareError("NodePrepareResources skipped 1 ResourceClaims", PATIENCE_S)
 
     def _tell(self, pod: Json, message: str) -> None:
@@ -328,10 +346,6 @@ def _assert_reserved(pod: Json, claim: Json) -> None:
         raise PrepareError(
             f"pod {own['name']} ({own['uid']}) is not allowed to use ResourceClaim {meta['name']} ({meta['uid']})"
         )
-
-
-def _results(claim: Json) -> list[Json]:
-    return claim["status"]["allocation"].get("devices", {}).get("results") or []
 
 
 def _named(claim: Json) -> str:
