@@ -15,9 +15,10 @@ import typing as t
 import pytest
 import yaml
 
-from lab.cluster import Lab
+from lab.cluster import Lab, Options
 from lab.errors import LabError
-from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
+from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all, on
+from tests.support.labs import running_lab
 from tests.support.waits import sees
 
 pytestmark = pytest.mark.slow("the playbook runs again and again, as a check and in earnest")
@@ -242,6 +243,29 @@ def test_a_run_that_is_killed_is_completed_by_the_next(lab: Lab, ansible: Playbo
     done = [ansible.run(PLAYBOOK, **wishes) for dummy in range(2)]
     assert [(run.status, run.changed) for run in done] == [(0, 1), (0, 0)], done[0].output
     assert len(kept(lab)) == len(many) + 5
+
+
+@pytest.mark.wide
+def test_an_older_api_is_written_in_its_shape_and_a_gate_that_is_off_is_named() -> None:
+    served = {"v1": "false", "v1beta2": "false", "v1beta1": "true"}
+    options = Options(
+        nodes=1,
+        operator="none",
+        feature_gates="DRAExtendedResource=false",
+        runtime_config=",".join(f"resource.k8s.io/{version}={is_on}" for version, is_on in served.items()),
+    )
+    wishes = {**WISHES, "claims_unmatched": "warn"}
+    with running_lab("old-claims", options) as lab:
+        create(lab, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES))
+        refused_gate = on(lab).run(PLAYBOOK, **wishes)
+        assert refused_gate.status == 2 and "DRAExtendedResource" in refused_gate.message, refused_gate.output
+        wishes["claims_classes"] = [WISHES["claims_classes"][0], {"name": "whole-gpu"}]
+        assert each_twice(on(lab), **wishes) == [1, 1, 0, 0]
+        found = lab.kubectl("get", "resourceclaimtemplates", "four-gpus", "--namespace=research", "--output=json")
+        made = json.loads(found)
+        assert made["apiVersion"] == "resource.k8s.io/v1beta1"
+        assert made["spec"]["spec"]["devices"]["requests"][0]["count"] == 4
+        assert each_twice(on(lab)) == [1, 1, 0, 0]
 
 
 GPUCLUSTER = {

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import typing as t
+from fractions import Fraction
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import Device
@@ -56,6 +58,10 @@ class DeviceSelection:
             terms.append(f"{_CAPACITY}.{memory}.compareTo(quantity({_literal(self.least)})) >= 0")
         return [" && ".join(terms), *self.cel]
 
+    @functools.cached_property
+    def _least_bytes(self) -> Fraction | None:
+        return _quantities.parsed(self.least)
+
     @property
     def is_exact(self) -> bool:
         """Whether `selects` tells exactly what Kubernetes would select."""
@@ -69,7 +75,7 @@ class DeviceSelection:
         """Return the properties of a device that the plain fields do not want."""
         unmet = [] if device.kind == self.device_type else ["kind"]
         unmet += [field for field, value in self.texts if getattr(device, field) != value]
-        least = _quantities.parsed(self.least)
+        least = self._least_bytes
         if least is not None and (device.memory is None or device.memory < least):
             unmet.append("memory")
         return unmet
