@@ -6,8 +6,9 @@
 
 """Which devices a DeviceClass selects: the CEL expressions for Kubernetes, and the same rule applied here.
 
-Plain fields are evaluated here exactly. Free CEL is not: there is no interpreter of Kubernetes' CEL for Python with its
-quantities and versions, so a selection with free CEL has an upper limit only.
+Plain fields are evaluated here exactly. Free CEL is not: the interpreters for Python (cel-python 0.5.0,
+common-expression-language 0.10.0) lack Kubernetes' quantities and versions. So a selection with free CEL has an upper
+limit only.
 
 Source of the attributes: kubernetes-sigs/dra-driver-nvidia-gpu, revision 95932046, ``cmd/gpu-kubelet-plugin``
 (``deviceinfo.go``, ``mig.go``); of the vendor's classes: NVIDIA GPU Operator v26.7.0, ``manifests/state-dra-driver``.
