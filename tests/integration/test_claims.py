@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_objects
 
 from lab.cluster import Lab, Options
 from lab.errors import LabError
@@ -246,26 +247,26 @@ def test_a_run_that_is_killed_is_completed_by_the_next(lab: Lab, ansible: Playbo
 
 
 @pytest.mark.wide
-def test_an_older_api_is_written_in_its_shape_and_a_gate_that_is_off_is_named() -> None:
-    served = {"v1": "false", "v1beta2": "false", "v1beta1": "true"}
-    options = Options(
-        nodes=1,
-        operator="none",
-        feature_gates="DRAExtendedResource=false",
-        runtime_config=",".join(f"resource.k8s.io/{version}={is_on}" for version, is_on in served.items()),
-    )
-    wishes = {**WISHES, "claims_unmatched": "warn"}
+def test_an_older_api_takes_its_own_shape_and_a_gate_that_is_off_is_named() -> None:
+    """Kubernetes 1.36 needs v1 for itself, so the older versions are served beside it."""
+    older = ("v1beta2", "v1beta1")
+    served = ",".join(f"resource.k8s.io/{version}=true" for version in older)
+    options = Options(nodes=1, operator="none", feature_gates="DRAExtendedResource=false", runtime_config=served)
+    wish = {"count": 4, "all": False, "admin_access": False, "cel": ["true"], **WISHES["claims_templates"][1]}
     with running_lab("old-claims", options) as lab:
         create(lab, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES))
-        refused_gate = on(lab).run(PLAYBOOK, **wishes)
-        assert refused_gate.status == 2 and "DRAExtendedResource" in refused_gate.message, refused_gate.output
-        wishes["claims_classes"] = [WISHES["claims_classes"][0], {"name": "whole-gpu"}]
-        assert each_twice(on(lab), **wishes) == [1, 1, 0, 0]
-        found = lab.kubectl("get", "resourceclaimtemplates", "four-gpus", "--namespace=research", "--output=json")
-        made = json.loads(found)
-        assert made["apiVersion"] == "resource.k8s.io/v1beta1"
-        assert made["spec"]["spec"]["devices"]["requests"][0]["count"] == 4
-        assert each_twice(on(lab)) == [1, 1, 0, 0]
+        run = on(lab).run(PLAYBOOK, claims_unmatched="warn", **WISHES)
+        assert run.status == 2 and "DRAExtendedResource" in run.message, run.output
+        for version in older:
+            kinds = claim_objects.ClaimKinds(version)
+            made = [
+                *claim_objects.classes(kinds, [{"type": "gpu", **WISHES["claims_classes"][0]}]),
+                *claim_objects.templates(kinds, [{**wish, "config": {"sharing": None}}], {"h100": "gpu"}),
+                *claim_objects.claims(kinds, [wish], {}),
+            ]
+            for item in made:
+                strict = ["--dry-run=server", "--validate=strict", "--filename=-"]
+                lab.kubectl("create", *strict, stdin=json.dumps(item))
 
 
 GPUCLUSTER = {
