@@ -106,6 +106,34 @@ def fleet_read(nodes: int, repeat_theirs: int) -> dict[str, t.Any]:
     }
 
 
+CLAIMS = ("clusterPolicy.deployCR=false", "gpuCluster.deployCR=true", "driver.nvidiaDriverCRD.enabled=true")
+"""The Helm values with which pods get GPUs by claims."""
+
+
+def dra_read(nodes: int, repeat_theirs: int) -> dict[str, t.Any]:
+    """Compare `gpu_stack_info` where pods get GPUs by claims with `k8s_info` for all that it reads.
+
+    It says which claim and which pod has each device.
+    """
+    kinds = {"Node": "v1", "Pod": "v1", "ResourceSlice": "resource.k8s.io/v1", "ResourceClaim": "resource.k8s.io/v1"}
+    with fresh(f"bench-dra-{nodes}", Options(nodes=1, pods="instant")) as lab:
+        lab.deploy(*(f"--set={value}" for value in CLAIMS), of="gpucluster/gpu-cluster", timeout=300)
+        bulk.multiply(lab, nodes)
+        connection = {"kubeconfig": str(lab.kubeconfig)}
+
+        def theirs() -> tuple[float, int]:
+            reads = [
+                module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": version})
+                for kind, version in kinds.items()
+            ]
+            return sum(seconds for seconds, megabytes in reads), max(megabytes for seconds, megabytes in reads)
+
+        runs = {"ours": lambda: module("gpuops.nvidia", "gpu_stack_info", connection), "theirs": theirs}
+        seconds, peak = interleaved(runs, {"theirs": repeat_theirs})
+    ours, other = round(seconds["ours"], 2), round(seconds["theirs"], 2)
+    return {"ours_s": ours, "theirs_s": other, "peak_mb": peak["ours"], "nodes": nodes}
+
+
 def diagnose(nodes: int) -> dict[str, t.Any]:
     """Compare `diagnose` on a fleet with 20 faults with reading the same objects by `kubernetes.core.k8s_info`.
 
@@ -499,6 +527,7 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "site-rerun": site_rerun,
     "fleet-read-1000": functools.partial(fleet_read, 1000, REPEAT),
     # One run of theirs takes minutes.
+    "dra-read-1000": functools.partial(dra_read, 1000, 1),
     "fleet-read-5000": functools.partial(fleet_read, 5000, 1),
     "diagnose-1000": functools.partial(diagnose, 1000),
     "report-1000": functools.partial(report, 1000),

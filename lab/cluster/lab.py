@@ -335,8 +335,8 @@ class Lab:
             raise LabError(f"kubectl {' '.join(str(arg) for arg in args)}: {answer.stderr.strip()}")
         return answer.stdout
 
-    def deploy(self, *helm_args: str, timeout: float = 120) -> None:
-        """Install the lab's chart as its documentation says, and wait until the ClusterPolicy's state is ready."""
+    def deploy(self, *helm_args: str, of: str = "clusterpolicy/cluster-policy", timeout: float = 120) -> None:
+        """Install the lab's chart as its documentation says, and wait until the state of its resource is ready."""
         state = self.state
         install = [state.tools["helm"], "upgrade", "--install", "gpu-operator", state.chart]
         access = ["--namespace=gpu-operator", "--create-namespace", f"--kubeconfig={state.kubeconfig}"]
@@ -345,7 +345,7 @@ class Lab:
         if answer.returncode:
             raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
         ready = ("--for=jsonpath={.status.state}=ready", f"--timeout={timeout}s")
-        self.kubectl("wait", "clusterpolicy/cluster-policy", *ready, timeout=timeout + 10)
+        self.kubectl("wait", of, *ready, timeout=timeout + 10)
 
     def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
         """Write a kubeconfig for a user without permissions, whose certificate may have expired; return its path."""

@@ -358,6 +358,12 @@ options:
       - It only has an effect in check mode. In a real run, the labels of the nodes decide.
     type: bool
     default: false
+  assume_removed:
+    description:
+      - In check mode, judge as if a GPUCluster were removed, as the role P(gpuops.nvidia.stack_move#role) ensures in a
+        real run.
+    type: bool
+    default: false
 seealso:
   - module: gpuops.nvidia.clusterpolicy_info
 """
@@ -544,6 +550,7 @@ SPEC = ArgumentSpec(
         "wait_timeout": {"type": "int", "default": 1800},
         "allow_disruption": {"type": "bool", "default": False},
         "assume_held": {"type": "bool", "default": False},
+        "assume_removed": {"type": "bool", "default": False},
     },
 ).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC, toolkit_options.TOOLKIT_ROLLOUT)
 

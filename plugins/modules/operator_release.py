@@ -118,6 +118,12 @@ options:
       - It only has an effect in check mode. In a real run, the labels of the nodes decide.
     type: bool
     default: false
+  assume_removed:
+    description:
+      - In check mode, judge as if the ClusterPolicy or GPUCluster of the other stack were removed, as the role
+        P(gpuops.nvidia.stack_move#role) ensures in a real run.
+    type: bool
+    default: false
 requirements:
   - helm >= 3.12
   - PyYAML
@@ -258,6 +264,7 @@ SPEC = ArgumentSpec(
         "break_lock": {"type": "bool", "default": False},
         "allow_disruption": {"type": "bool", "default": False},
         "assume_held": {"type": "bool", "default": False},
+        "assume_removed": {"type": "bool", "default": False},
     },
 ).including(CONNECTION, CHECK_REFUSAL)
 

@@ -21,6 +21,8 @@ TARGETS = sorted(folder.name for folder in (HERE / "targets").iterdir() if not f
 WIDE = (
     # tests/integration/test_sharing.py shows in one run what this target shows option by option.
     "module_gpu_sharing",
+    # tests/integration/test_gpucluster.py installs a GPUCluster and removes it.
+    "module_gpucluster",
     # The roles operator, preflight and verify use these modules.
     "module_clusterpolicy_info",
     "module_gpu_preflight_info",

@@ -5,8 +5,8 @@
 """Thousands of nodes as large as real ones, with their operands' pods, written into etcd without simulated life.
 
 A lab that has a ready stack on a few nodes is the pattern. `multiply` ends everything that would react, and writes
-copies of what the API server stored for a node and for its pods. The new names are as long as those of the pattern, so
-they can be replaced in the API server's binary format.
+copies of what the API server stored for a node, its ResourceSlices, and its pods with their claims. The new names are
+as long as those of the pattern, so they can be replaced in the API server's binary format.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import base64
 import concurrent.futures
 import http.client
 import json
+import re
 import time
 import typing as t
 import uuid
@@ -22,6 +23,7 @@ import uuid
 from lab.cluster.api import Api, Json
 from lab.cluster.controlplane import components as controlplane
 from lab.cluster.lab import Lab
+from lab.cluster.nodes.agents.dra.slices import GROUP, SLICES
 from lab.errors import LabError
 
 Entry = tuple[str, bytes]
@@ -48,7 +50,7 @@ def multiply(lab: Lab, nodes: int) -> int:
         lab.remove_component(name)
     for name in existing:
         _enlarge(api, name)
-    copies = _Copies(lab, pattern, pods)
+    copies = _Copies(lab, pattern, pods, *_claimed(api, pattern, pods))
     names = [f"gpu-{number:04d}" for number in range(len(existing), nodes)]
     written = _write(lab, (entry for name in names[:-1] for entry in copies.of(name)))
     written += _write(lab, copies.of(names[-1]))
@@ -58,17 +60,30 @@ def multiply(lab: Lab, nodes: int) -> int:
 
 
 def _pattern(api: Api) -> tuple[Json, list[Json]]:
-    """Return a node with allocatable GPUs, and the pods of DaemonSets on it."""
+    """Return a node with allocatable GPUs, as a resource or in a slice, and the pods of DaemonSets on it."""
+    sliced = {item["spec"].get("nodeName") for item in api.list(SLICES)}
     for node in api.list("/api/v1/nodes"):
-        if (node["status"].get("allocatable") or {}).get("nvidia.com/gpu", "0") != "0":
+        counted = (node["status"].get("allocatable") or {}).get("nvidia.com/gpu", "0")
+        if counted != "0" or node["metadata"]["name"] in sliced:
             pods = api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node['metadata']['name']}")
             return node, [pod for pod in pods if _daemonset(pod)]
     raise LabError("No node has allocatable GPUs: deploy the stack before the nodes are multiplied.")
 
 
+def _claimed(api: Api, node: Json, pods: list[Json]) -> tuple[list[Json], list[Json]]:
+    """Return the slices of a node, and the claims of its pods."""
+    slices = [item for item in api.list(SLICES) if item["spec"].get("nodeName") == node["metadata"]["name"]]
+    mine = {pod["metadata"]["uid"] for pod in pods}
+    claims = api.list(f"{GROUP}/resourceclaims")
+    return slices, [item for item in claims if mine & {owner["uid"] for owner in _owners(item)}]
+
+
+def _owners(item: Json) -> list[Json]:
+    return item["metadata"].get("ownerReferences") or []
+
+
 def _daemonset(pod: Json) -> str:
-    owners = pod["metadata"].get("ownerReferences") or []
-    return next((str(owner["name"]) for owner in owners if owner["kind"] == "DaemonSet"), "")
+    return next((str(owner["name"]) for owner in _owners(pod) if owner["kind"] == "DaemonSet"), "")
 
 
 def _enlarge(api: Api, name: str) -> None:
@@ -93,37 +108,55 @@ def _image(number: int) -> Json:
 
 
 class _Copies:
-    """Copies of a node and of its pods, in the form in which the API server stores them."""
+    """Copies of a node and of what belongs to it, in the form in which the API server stores them."""
 
-    def __init__(self, lab: Lab, node: Json, pods: list[Json]) -> None:
+    def __init__(self, lab: Lab, node: Json, pods: list[Json], slices: list[Json], claims: list[Json]) -> None:
         self._node = node["metadata"]["name"]
-        self._stored = [_key(item) for item in (node, *pods)]
+        kinds = {"minions": [node], "resourceslices": slices, "resourceclaims": claims, "pods": pods}
+        self._stored = [_key(kind, item) for kind, items in kinds.items() for item in items]
         self._values = [_get(lab, key) for key in self._stored]
-        self._uids = [item["metadata"]["uid"] for item in (node, *pods)]
-        self._names = [item["metadata"]["name"] for item in (node, *pods)]
+        everything = [item["metadata"] for items in kinds.values() for item in items]
+        self._uids = [meta["uid"] for meta in everything]
+        self._pods = [item["metadata"]["name"] for item in pods]
+        self._others = [item["metadata"]["name"] for item in (*slices, *claims)]
+        # The name of a claim contains that of its pod, and the name of a slice that of its node.
+        words = sorted([*self._uids, *(meta["name"] for meta in everything)], key=len, reverse=True)
+        self._words = re.compile("|".join(map(re.escape, words)).encode())
 
     def of(self, node: str) -> t.Iterator[Entry]:
         """Yield the objects of another node."""
-        for key, value, uid, name in zip(self._stored, self._values, self._uids, self._names):
-            other = self.name(name, node)
-            copy = value.replace(uid.encode(), str(uuid.uuid4()).encode()).replace(name.encode(), other.encode())
-            yield key.replace(name, other), copy.replace(self._node.encode(), node.encode())
-
-    def name(self, name: str, node: str) -> str:
-        """Return the name of a copy. The last five characters of a pod's name are random, those of a copy a number."""
-        return node if name == self._node else f"{name[:-5]}0{node[-4:]}"
+        pods = {name: _numbered(name, node) for name in self._pods}
+        new = {**pods, self._node: node, **{uid: str(uuid.uuid4()) for uid in self._uids}}
+        for name in self._others:
+            parts = {old: copy for old, copy in new.items() if old in name}
+            new[name] = _numbered(_replaced(name, parts), node)
+        known = {old.encode(): copy.encode() for old, copy in new.items()}
+        for key, value in zip(self._stored, self._values, strict=True):
+            renamed = self._words.sub(lambda found: known[found[0]], key.encode()).decode()
+            yield renamed, self._words.sub(lambda found: known[found[0]], value)
 
     def last(self, node: str) -> str:
         """Return the API's path of the last copy."""
         dummy, dummy, namespace, name = self._stored[-1][1:].split("/")
-        return f"/api/v1/namespaces/{namespace}/pods/{self.name(name, node)}"
+        return f"/api/v1/namespaces/{namespace}/pods/{_numbered(name, node)}"
 
 
-def _key(item: Json) -> str:
+def _replaced(text: str, words: t.Mapping[str, str]) -> str:
+    for old, copy in words.items():
+        text = text.replace(old, copy)
+    return text
+
+
+def _numbered(name: str, node: str) -> str:
+    """Return the name of a copy. The last five characters of a name are random, those of a copy a number."""
+    return f"{name[:-5]}0{node[-4:]}"
+
+
+def _key(kind: str, item: Json) -> str:
     """Return the key of an object in etcd."""
     meta = item["metadata"]
     namespace = meta.get("namespace")
-    return f"/registry/pods/{namespace}/{meta['name']}" if namespace else f"/registry/minions/{meta['name']}"
+    return "/".join(["/registry", kind, *([namespace] if namespace else []), meta["name"]])
 
 
 def _write(lab: Lab, entries: t.Iterable[Entry]) -> int:

@@ -46,6 +46,7 @@ POD_REASONS = frozenset({"PodsNotReady", "NotScheduled", "RollingOut", "CrashLoo
 NOT_READY = frozenset(
     {
         *("OperandWaiting", *POD_REASONS, "PodsRefused", "StateNotReady", "NoAllocatableGPUs", "OperandMissing"),
+        "NodeOffersNoDevices",
         # The operator waits for the validator only so long.
         "UpgradeValidationTimeout",
         # The driver's manager pauses the others until the driver runs.

@@ -17,7 +17,7 @@ from lab.cluster.operator.standin.operands import Json
 from lab.cluster.operator.standin.render import Site, block, hashed
 
 KIND = ("nvidia.com/v1alpha1", "GPUCluster")
-GROUP = "/apis/resource.k8s.io"
+GROUP = "/apis/resource.k8s.io/v1"
 GPU, DOMAIN = "gpu.nvidia.com", "compute-domain.nvidia.com"
 PLUGIN, CONTROLLER = "nvidia-dra-driver-kubelet-plugin", "nvidia-dra-driver-controller"
 VALIDATION = "nvidia-dra-validator"
@@ -26,8 +26,8 @@ POLICY = "resourceslices-policy-nvidia-dra-driver"
 _DEPLOY = "nvidia.com/gpu.deploy."
 _STATE = "nvidia.com/gpu-operator.state"
 _DRIVER_STATE = "state-dra-driver"
-_ALL = {"allocationMode": "All"}
-_ONE = {"allocationMode": "ExactCount", "count": 1}
+_ALL: Json = {"allocationMode": "All"}
+_ONE: Json = {"allocationMode": "ExactCount", "count": 1}
 _OF_TYPE = "device.driver == '{0}' && device.attributes['{0}'].type == '{1}'"
 _PLUGIN_ENV = {
     "METRICS_PATH": "/metrics",
@@ -63,31 +63,27 @@ def is_wanted(spec: Json, operand: str) -> bool:
     return own is not None and bool(own.get("enabled", operand == "dcgmExporter"))
 
 
-def templates(site: Site, version: str) -> list[Json]:
-    """Return the ResourceClaimTemplates of the operands, whose access to the GPUs takes none away.
-
-    ``version`` is the version of the API group, which decides the form of a claim.
-    """
+def templates(site: Site) -> list[Json]:
+    """Return the ResourceClaimTemplates of the operands, whose access to the GPUs takes none away."""
     wanted = [("nvidia-dra-validator-gpu", "validation-gpu", "state-dra-validation", _ONE)]
     if is_wanted(site.spec, "dcgm"):
         wanted.append(("nvidia-dcgm-admin", "admin-gpus", "state-dcgm", _ALL))
     if is_wanted(site.spec, "dcgmExporter"):
         wanted.append(("nvidia-dcgm-exporter-admin", "admin-gpus", "state-dcgm-exporter", _ALL))
-    return [_template(site, version, *row) for row in wanted]
+    return [_template(site, *row) for row in wanted]
 
 
-def _template(site: Site, version: str, name: str, request: str, state: str, mode: Json) -> Json:
-    asked = {"deviceClassName": GPU, "adminAccess": True, **mode}
-    asked = asked if version == "v1beta1" else {"exactly": asked}
+def _template(site: Site, name: str, request: str, state: str, mode: Json) -> Json:
+    asked = {"exactly": {"deviceClassName": GPU, "adminAccess": True, **mode}}
     return {
-        "apiVersion": f"resource.k8s.io/{version}",
+        "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": site.metadata(name, {_STATE: state}),
         "spec": {"spec": {"devices": {"requests": [{"name": request, **asked}]}}},
     }
 
 
-def device_classes(site: Site, version: str) -> list[Json]:
+def device_classes(site: Site) -> list[Json]:
     """Return the DeviceClasses, whose kinds of devices the drivers name by an attribute."""
     kinds = {GPU: "gpu", "mig.nvidia.com": "mig", f"vfio.{GPU}": "vfio"}
     chosen = {name: _OF_TYPE.format(GPU, kind) for name, kind in kinds.items()}
@@ -97,7 +93,7 @@ def device_classes(site: Site, version: str) -> list[Json]:
         chosen["compute-domain-default-channel.nvidia.com"] = _OF_TYPE.format(DOMAIN, "channel") + first
     return [
         {
-            "apiVersion": f"resource.k8s.io/{version}",
+            "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
             "metadata": site.metadata(name, {_STATE: _DRIVER_STATE}, namespaced=False),
             "spec": {"selectors": [{"cel": {"expression": expression}}]},
@@ -305,14 +301,14 @@ def _driver_image(site: Site) -> str:
     return image(block(site.spec, "draDriver"), "DRA_DRIVER_IMAGE", site.env)
 
 
-def collections(namespace: str, version: str) -> t.Mapping[str, str]:
+def collections(namespace: str) -> t.Mapping[str, str]:
     """Return the path of the collection of each kind."""
     core, policies = f"/api/v1/namespaces/{namespace}", "/apis/admissionregistration.k8s.io/v1"
     return {
         "ServiceAccount": f"{core}/serviceaccounts",
         "Service": f"{core}/services",
-        "DeviceClass": f"{GROUP}/{version}/deviceclasses",
-        "ResourceClaimTemplate": f"{GROUP}/{version}/namespaces/{namespace}/resourceclaimtemplates",
+        "DeviceClass": f"{GROUP}/deviceclasses",
+        "ResourceClaimTemplate": f"{GROUP}/namespaces/{namespace}/resourceclaimtemplates",
         "ValidatingAdmissionPolicy": f"{policies}/validatingadmissionpolicies",
         "ValidatingAdmissionPolicyBinding": f"{policies}/validatingadmissionpolicybindings",
     }

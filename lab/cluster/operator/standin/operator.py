@@ -130,8 +130,10 @@ class Operator:
             self._wake("cluster", "policy", "labels", "drivers")
 
     def _daemonset_changed(self, before: Json | None, after: Json | None) -> None:
-        self._wake("policy", "cluster")
+        self._wake("policy")
         item = after or before or {}
+        if any(owner["kind"] == "GPUCluster" for owner in item["metadata"].get("ownerReferences") or []):
+            self._wake("cluster")
         if (item["metadata"].get("labels") or {}).get(COMPONENT[0]) != COMPONENT[1]:
             return
         self._wake("drivers")

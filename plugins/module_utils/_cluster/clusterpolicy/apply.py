@@ -84,7 +84,8 @@ def _present(cluster: Cluster, request: PolicyRequest, warn: Warn, stage: Stage)
             reason="CRDMissing",
         )
     _refuse_second_policy(request.name, policies or [])
-    _refuse_gpucluster(cluster)
+    if not (cluster.check_mode and request.assumes_removed):
+        _refuse_gpucluster(cluster)
     apply = prediction.apply_of(request, policies, cluster.check_mode)
     result, before = _write(cluster, request, apply, warn, stage)
     if cluster.check_mode:

@@ -103,6 +103,8 @@ class PolicyRequest:
     only_warns: bool
     """Whether a check warns where a run would refuse."""
     assumes_held: bool
+    assumes_removed: bool
+    """Whether a check judges as if a GPUCluster were removed."""
     tolerated: tolerance.Tolerance
     waits: bool
     timeout_s: int
@@ -131,6 +133,7 @@ def request_of(options: t.Mapping[str, t.Any]) -> PolicyRequest:
         allows_disruption=options["allow_disruption"],
         only_warns=_check_refusal.only_warns(options, check_mode=True),
         assumes_held=options["assume_held"],
+        assumes_removed=options["assume_removed"],
         tolerated=tolerated,
         waits=options["wait"],
         timeout_s=options["wait_timeout"],

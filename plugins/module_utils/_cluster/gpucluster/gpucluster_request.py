@@ -87,7 +87,7 @@ def _spec(options: t.Mapping[str, t.Any]) -> Json:
     made = spec.merged_spec(options, GPUCLUSTER_BLOCKS.options)
     gates = (made.get("draDriver") or {}).get("featureGates") or {}
     for name, value in gates.items():
-        if not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool):
             raise GpuOpsError(
                 f"draDriver.featureGates.{name} is {value!r}. Give true or false, without quotes.", reason="Invalid"
             )

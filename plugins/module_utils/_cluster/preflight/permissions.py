@@ -269,6 +269,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "events resourcequotas", "list", is_optional=True),
         Permission("apps", "daemonsets deployments", "list", is_optional=True),
         Permission("node.k8s.io", "runtimeclasses", "list", is_optional=True),
+        Permission("resource.k8s.io", "deviceclasses", "list", is_optional=True),
+        Permission("resource.nvidia.com", "computedomains", "list", is_optional=True),
         Permission("apiextensions.k8s.io", "customresourcedefinitions", "get", is_optional=True),
         Permission("", "configmaps services", "list", in_namespace=True, is_optional=True),
         Permission("monitoring.coreos.com", "servicemonitors", "list", in_namespace=True, is_optional=True),

@@ -13,12 +13,31 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.n
     Findings,
     NodeFinding,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Observation,
+    Reason,
+    Reasons,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PLUGIN_LOG = f"See the log of the container {operands.DRA_PLUGIN.container} of {operands.DRA_PLUGIN.daemonset}"
+
+
+def about_driver(observation: Observation) -> Reasons:
+    """Yield that nobody installs the driver for which the kubelet plugins of a GPUCluster wait."""
+    rows = observation.troubled.get(operands.DRA_PLUGIN.daemonset, ())
+    waiting = [row for row in rows if _WAITS_FOR_DRIVER in row.cause]
+    known = "NVIDIADrivers" not in observation.unreadable
+    if observation.gpucluster is not None and waiting and known and not observation.nvidiadrivers:
+        message = f"{len(waiting)} nodes have no driver: there is no NVIDIADriver, and a GPUCluster installs none."
+        remedy = "Create an NVIDIADriver (driver.nvidiaDriverCRD.enabled in the Helm values), or use role host_driver."
+        yield Reason("progressing", "NoNVIDIADriver", message, remedy, operands.DRIVER.name, node=waiting[0].node)
+
+
+_WAITS_FOR_DRIVER = "driver-validation"
+"""The init container of the kubelet plugin that waits for the driver."""
 
 
 def about_devices(observation: Observation, gpu_nodes: list[Json]) -> Findings:

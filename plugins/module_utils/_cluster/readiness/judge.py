@@ -94,6 +94,7 @@ def _reasons(observation: Observation, found: list[DaemonSetRollout], scope: Jud
             yield from policy_reasons.about_discovery(observation)
         yield from node_reasons.about_scope(observation, scope, limits)
         yield from node_reasons.reasons(node_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
+        yield from device_reasons.about_driver(observation)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
         held = rollouts.held_drivers(observation, found)
         yield from driver_reasons.about_drivers(observation, held)

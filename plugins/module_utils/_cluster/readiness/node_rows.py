@@ -132,7 +132,7 @@ def _slices(
 
     Labels that GPU Feature Discovery has left behind say nothing about a node whose GPUs are claimed.
     """
-    is_claimed = pool is not None and not nodes.gpu_quantities(node, "capacity")
+    is_claimed = pool is not None and not nodes.has_allocatable_gpus(node)
     counted = [
         (offer, None if allocated is None else _held(node, offer, allocated))
         for offer in ([] if is_claimed else nodes.gpu_offers(node))

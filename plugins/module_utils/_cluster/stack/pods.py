@@ -85,6 +85,8 @@ class GpuPod:
     """Whether no controller would create it again, so that a drain refuses to delete it."""
     keeps_data: bool = False
     """Whether it has an emptyDir volume, so that a drain refuses to delete it."""
+    owner: str = dataclasses.field(default="", compare=False)
+    """The kind and the name of its controller, or an empty string."""
 
 
 def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | None = None) -> list[GpuPod]:
@@ -101,7 +103,8 @@ def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | No
             counted |= set(held)
             gpus |= {names.DRA_DRIVER: devices} if devices else {}
             meta = pod["metadata"]
-            found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, is_bare(pod), bool(local_data(pod))))
+            facts = (is_bare(pod), bool(local_data(pod)), owner_of(pod))
+            found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, *facts))
     return found
 
 
@@ -117,7 +120,13 @@ class GpuHolders:
 
 def is_bare(pod: Json) -> bool:
     """Return whether a pod has no controller. Source: kubectl ``pkg/drain/filters.go``, ``unreplicatedFilter``."""
-    return not any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
+    return not owner_of(pod)
+
+
+def owner_of(pod: Json) -> str:
+    """Return the kind and the name of a pod's controller, such as ``ReplicaSet/web-7d8``, or an empty string."""
+    owners = (owner for owner in pod["metadata"].get("ownerReferences") or [] if owner.get("controller"))
+    return next((f"{owner.get('kind')}/{owner.get('name')}" for owner in owners), "")
 
 
 def local_data(pod: Json) -> list[str]:

@@ -26,12 +26,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import (
     choice,
+    claim_objects,
     exporters,
     installed,
     inventory_hosts,
     others,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import PodChoice
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
     LINE_LENGTH,
@@ -42,6 +42,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_UNMASKED = claim_objects.BARE | {"nodes"}
+"""Kinds that are masked while they are read, or of which nothing is kept that can be a secret."""
 
 TAIL_LINES = 300
 TAIL_BYTES = 131072
@@ -64,18 +67,27 @@ def collect(reader: GapReader, options: Options) -> Evidence:
     found |= {} if holders is None else {"gpupods": [dataclasses.asdict(pod) for pod in holders]}
     found |= {"exporters": exporters.ask(reader, namespace, observation.nodes)} if options["exporters"] else {}
     pods_seen = _pods(reader, namespace, stack, options["max_pods"])
+    claims = claim_objects.read(reader, namespace, found.get("daemonsets") or [], pods_seen.waiting)
+    found |= {kind: items for kind, items in claims.kinds.items() if kind != "events"}
     if "events" in found:
         found["events"] += others.events_of(reader, pods_seen.waiting[: options["max_pods"]])
+        found["events"] += claims.kinds.get("events") or []
     joined = inventory_hosts.joined(options["hosts"] or {}, found.get("nodes"))
-    known = [*pods_seen.whole, *pods_seen.waiting]
-    lines = (*pods_seen.lines, *others.lines_of(found.get("events") or [], known), *joined.lines)
+    plugins = [pod for pod in claims.pods if objects.full_name(pod) not in map(objects.full_name, pods_seen.whole)]
+    known = [*pods_seen.whole, *pods_seen.waiting, *plugins]
+    lines = (
+        *pods_seen.lines,
+        *_logs(reader, [(pod, True) for pod in plugins]),
+        *others.lines_of(found.get("events") or [], known),
+        *joined.lines,
+    )
     return Evidence(
         taken=_stamp(reader.now()),
         stack=stack,
         spec=mask(spec),
         preflight=installed.findings(_snapshot(version, found, namespace), namespace, spec, is_ready),
         pods=mask(known),
-        objects={kind: items if kind == "nodes" else mask(items) for kind, items in found.items()},
+        objects={kind: items if kind in _UNMASKED else mask(items) for kind, items in found.items()},
         owner=whose,
         hosts=joined.hosts,
         lines=list(map(_clean, lines)),
@@ -173,7 +185,8 @@ def _pods(reader: GapReader, namespace: str, stack: Json, limit: int) -> _Pods:
         Gap(f"the logs of {count} more pods of {owner} ({status})", why)
         for (owner, status), count in choice.left_out(list(rows.values()), read).items()
     ]
-    return _Pods(whole, _waiting(reader), _logs(reader, whole, rows), gaps)
+    lines = _logs(reader, [(pod, rows[objects.name_of(pod)].is_whole) for pod in whole])
+    return _Pods(whole, _waiting(reader), lines, gaps)
 
 
 def _waiting(reader: GapReader) -> list[Json]:
@@ -182,12 +195,10 @@ def _waiting(reader: GapReader) -> list[Json]:
     return [choice.foreign(choice.slimmed(pod)) for pod in pending if choice.waits_for_gpu(pod)]
 
 
-def _logs(reader: GapReader, whole: list[Json], rows: t.Mapping[str, PodChoice]) -> list[TextLine]:
-    """Return the last lines of the logs of pods in trouble."""
+def _logs(reader: GapReader, whole: t.Iterable[tuple[Json, bool]]) -> list[TextLine]:
+    """Return the last lines of the logs of pods, each with whether all of its containers are of interest."""
     wanted = [
-        (pod, container, previous)
-        for pod in whole
-        for container, previous in choice.logs_of(pod, rows[objects.name_of(pod)].is_whole)
+        (pod, container, previous) for pod, is_whole in whole for container, previous in choice.logs_of(pod, is_whole)
     ]
     with concurrent.futures.ThreadPoolExecutor(others.PARALLEL) as pool:
         return [line for found in pool.map(lambda each: _log(reader, *each), wanted) for line in found]

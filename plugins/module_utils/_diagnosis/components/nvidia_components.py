@@ -14,7 +14,7 @@ _OPERATOR = ("NVIDIA/gpu-operator", "a22dbf671")
 _DRIVER = ("NVIDIA/gpu-driver-container", "06a208c")
 _PLUGIN = ("NVIDIA/k8s-device-plugin", "1b826acc6")
 _TOOLKIT = ("NVIDIA/nvidia-container-toolkit", "d34b3046")
-_DRA = ("NVIDIA/k8s-dra-driver-gpu", "22407113")
+_DRA = ("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046")
 
 NVIDIA_COMPONENTS = (
     Component(
@@ -84,9 +84,12 @@ NVIDIA_COMPONENTS = (
     Component(
         "dra",
         "the DRA driver for GPUs",
-        r"nvidia-dra-driver|gpu-kubelet-plugin|compute-domain|dra-driver-nvidia|(?:gpus|compute-domains)$",
+        r"nvidia-dra-driver|gpu-kubelet-plugin|compute-?domain|dra-driver-nvidia|(?:gpus|compute-domains)$"
+        r"|mps-control-daemon-[0-9a-f]{8}-",
         r"nvidia-dra-driver|gpu-kubelet-plugin|compute-domain|computedomain|(?<!/)\bgpu\.nvidia\.com\b"
-        r"|error creating driver: |error enumerating all possible devices|prepare devices failed",
+        r"|error creating driver: |error enumerating all possible devices|prepare devices failed"
+        r"|NVIDIA_DRIVER_ROOT|Checkpointed RC cleanup|resourceslicecontroller\.go|dra: handling|\bDRAPlugin\b"
+        r"|DRA driver",
         "It offers GPUs and ComputeDomains as ResourceSlices, and prepares them for pods with a ResourceClaim.",
         "Pods with a claim stay in ContainerCreating, or are not placed.",
         (
@@ -95,8 +98,8 @@ NVIDIA_COMPONENTS = (
             "for ComputeDomains a fabric and IMEX",
             "an API server that serves resource.k8s.io",
         ),
-        "Read the log of the node's pod nvidia-dra-driver-gpu-kubelet-plugin, and kubectl get resourceslices,"
-        "resourceclaims -A.",
+        "Read the log of the node's pod whose name contains dra-driver and kubelet-plugin, and kubectl get "
+        "resourceslices,resourceclaims -A.",
         github(*_DRA, "cmd"),
     ),
     Component(

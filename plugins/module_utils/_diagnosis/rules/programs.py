@@ -46,6 +46,9 @@ _NO_MEMORY = (
     ),
 )
 
+_TAKEN = pattern(r"Free memory on device .{0,80}is less than desired GPU", "free memory on device")
+"""vLLM's check before it loads a model."""
+
 _NO_DRIVER = (
     pattern(r"Found no NVIDIA driver on your system", "found no nvidia driver on your system"),
     pattern(r"\blibcuda\.so\.1'?: cannot open shared object file", "cannot open shared object file"),
@@ -273,6 +276,20 @@ RULES = (
         ),
         certainty="likely",
         patterns=(_NOT_ON_THIS_GPU,),
+    ),
+    Rule(
+        code="GPUMemoryTakenBefore",
+        title="Another program holds the memory of the GPU that a program got",
+        severity="failure",
+        cause="The program found less free GPU memory at its start than it wants. A process that was left over, a pod "
+        "that shares the GPU, or a second way of giving out GPUs holds it: the device plugin and the DRA driver on one "
+        "node give the same GPU out twice.",
+        remedy="Run nvidia-smi on the node for the processes of the GPU, and compare with the pods that hold GPUs "
+        "there (nvidia.com/gpu, and kubectl get resourceclaims -A -o yaml for the claims of the node). Offer the GPUs "
+        "of a node in one way only. If the sharing is meant, lower gpu_memory_utilization.",
+        sources=("https://github.com/ai-dynamo/dynamo/pull/13536",),
+        patterns=(_TAKEN,),
+        certainty="likely",
     ),
     Rule(
         code="ProgramOutOfGPUMemory",

@@ -43,7 +43,7 @@ _CALL = pattern(
     r"failed calling webhook \"(?P<webhook>[\w./-]+)\"(?!.*x509: certificate signed by)", "failed calling webhook"
 )
 _DENY = pattern(
-    r"(?:admission webhook \"(?P<policy>[\w./-]+)\" denied the request"
+    r"^(?!.*resourceslices\.resource\.k8s\.io).*(?:admission webhook \"(?P<policy>[\w./-]+)\" denied the request"
     r"|ValidatingAdmissionPolicy '(?P<name>[\w./-]+)'.{0,200}denied request)",
     "denied",
 )

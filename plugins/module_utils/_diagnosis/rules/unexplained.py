@@ -34,6 +34,7 @@ _LEVELS = (
     pattern(r"\"level\": ?\"(?:error|fatal|panic|dpanic)\"", '"level":'),  # zap
     *map(_word, ("error", "fatal", "panic", "critical")),
     pattern(r"\b[A-Z]\w+(?:Error|Exception): ", "error: "),  # Python
+    pattern(r"Devices:\[\][^,]{0,20},Error:\S", ",error:"),  # a DRA driver's answer to the kubelet
 )
 """How programs mark a line as an error: the forms of klog, logrus, slog, zap, glog, Python and shell scripts."""
 

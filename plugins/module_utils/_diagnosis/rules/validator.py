@@ -61,7 +61,9 @@ _WHOSE_DRIVER = (
 _RETRIES = (
     pattern(r"failed to validate the driver, retrying after \d+ seconds", "failed to validate the driver, retrying"),
     pattern(
-        r"chroot: failed to run command '?nvidia-smi'?: No such file or directory", "chroot: failed to run command"
+        r"chroot: failed to run command '?nvidia-smi'?: No such file or directory",
+        "chroot: failed to run command",
+        of=("validator",),
     ),
 )
 

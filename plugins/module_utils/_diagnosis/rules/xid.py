@@ -16,6 +16,7 @@ import functools
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
@@ -32,6 +33,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import (
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.case import Case
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.cases import Machine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.reports import Report
 
 _LITERALS = ("xid (", "fallen off the bus", "nvrm: the nvidia gpu")
 _PATTERNS = tuple(pattern(literal.replace("(", r"\("), literal, "kernel") for literal in _LITERALS)
@@ -58,7 +60,23 @@ def judged(view: View) -> list[Case]:
             logs.setdefault((line.node, _NUMBER.sub("", line.source)), []).append(line)
     for (node, log), lines in logs.items():
         found += reports.from_lines(node or _UNNAMED + log, [line.text for line in lines], log)
-    return cases.judge(found, machines)
+    return cases.judge([*found, *_of_taints(view, found)], machines)
+
+
+def _of_taints(view: View, known: t.Sequence[Report]) -> t.Iterator[Report]:
+    """Yield the errors that only a taint of a device tells. The log, where it was read, says more of the same error."""
+    told = {(report.machine, report.event.code) for report in known}
+    for node, pool in view.once(claimed_pools.pools).items():
+        tainted = [(each, taint) for each in pool.devices for taint in each.taints]
+        for each, taint in tainted:
+            code = str(taint.get("value") or "")
+            if taint.get("key") != claimed_pools.XID_TAINT or not code.isdigit() or (node, int(code)) in told:
+                continue
+            line = f"NVRM: Xid (PCI:{each.address or '0000:00:00'}): {code}, "
+            text = f"taint {claimed_pools.XID_TAINT}={code}:{taint.get('effect')} of the device {each.name}"
+            for report in reports.from_lines(node, [line], claimed_pools.SOURCE):
+                event = report.event if each.address else dataclasses.replace(report.event, gpu=each.name)
+                yield dataclasses.replace(report, event=event, line=text)
 
 
 def _concerns(text: str) -> bool:

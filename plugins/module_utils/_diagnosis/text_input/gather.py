@@ -70,8 +70,12 @@ _PLURALS = {
     "ClusterPolicy": names.CLUSTERPOLICIES,
     "NVIDIADriver": names.NVIDIADRIVERS,
     "GPUCluster": names.GPUCLUSTERS,
+    "ResourceSlice": "resourceslices",
+    "ResourceClaim": "resourceclaims",
+    "DeviceClass": "deviceclasses",
+    "ComputeDomain": "computedomains",
 }
-_ALONE = ("nodes", "events", names.CLUSTERPOLICIES)
+_ALONE = ("nodes", "events", names.CLUSTERPOLICIES, "computedomains")
 """Kinds of which single objects count. Of others, only a list shows that there are no more."""
 
 
@@ -188,9 +192,7 @@ class Gatherer:
         self._add_batch(batch)
 
     def _add_batch(self, batch: list[tuple[str, Origin]]) -> None:
-        present = self._wanted.present("\n".join([text for text, origin in batch]))
-        for text, origin in batch if present else ():
-            words = self._wanted.of_line(text, present)
+        for (text, origin), words in zip(batch, self._wanted.of_lines([text for text, dummy in batch])):
             line = logs.line_of(text, origin) if words else None
             if line and self._wanted.is_kept(line.node, line.source, words):
                 self._lines.append((line, self._name))
@@ -271,10 +273,10 @@ class _TextReading:
             line = self._all[place]
             taken = self._taken(line, place, offset)
             if not taken:
-                folded = self._folded(place)
+                folded = self._folded(place) if ": >" in line else []
                 taken = 1 + len(folded)
-                yield " ".join([line, *folded])
-            offset += sum(len(each) + 1 for each in self._all[place : place + taken])
+                yield " ".join([line, *folded]) if folded else line
+            offset += len(line) + 1 if taken == 1 else sum(map(len, self._all[place : place + taken])) + taken
             place += taken
 
     def _folded(self, place: int) -> list[str]:

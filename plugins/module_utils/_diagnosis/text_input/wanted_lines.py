@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import collections
+import string
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Pattern, Words
@@ -17,6 +18,9 @@ KEPT_LINES = 1000
 """How many lines with the same words are kept of each source."""
 KEPT_ERRORS = 40
 """How many are kept of lines that only have words that any error has."""
+_DIGITS = str.maketrans("", "", string.digits)
+_KNOWN_FORMS = 50_000
+"""Of how many lines, apart from their digits, the words are remembered. They take 10 MB."""
 ALL_ERRORS = 2000
 """How many of these are looked at of all sources together. A log of a gigabyte has no more to say here."""
 
@@ -27,18 +31,31 @@ class WantedLines:
     def __init__(self, literals: t.Iterable[str], errors: t.Iterable[Pattern] = ()) -> None:
         self._errors = {each.literal: each.regex for each in errors}
         self._limits = dict.fromkeys(self._errors, KEPT_ERRORS) | dict.fromkeys(literals, KEPT_LINES)
-        self._words = Words(self._limits)
+        self._numbered = [word for word in self._limits if any(map(str.isdigit, word))]
+        self._words = Words(word for word in self._limits if word not in self._numbered)
+        self._known: dict[str, tuple[str, ...]] = {}
         self._looked_at: collections.Counter[str] = collections.Counter()
         self._kept: collections.Counter[tuple[str, str, str]] = collections.Counter()
 
-    def present(self, text: str) -> list[str]:
-        """Return the words that a text has."""
-        return self._words.found(text.lower())
+    def of_lines(self, texts: t.Sequence[str]) -> list[list[str]]:
+        """Return for each of a few hundred lines the words that make it one that a rule could match."""
+        lowered = [text.lower() for text in texts]
+        forms = [each.translate(_DIGITS) if each.isascii() else each for each in lowered]
+        self._learn(dict.fromkeys(forms))
+        whole = "\n".join(lowered) if self._numbered else ""
+        numbered = [word for word in self._numbered if word in whole]
+        return [
+            [word for word in (*self._known[form], *numbered) if word in low and self._counts(word, text)]
+            for text, low, form in zip(texts, lowered, forms)
+        ]
 
-    def of_line(self, text: str, present: t.Sequence[str]) -> list[str]:
-        """Return which of these words make a line one that a rule could match."""
-        lowered = text.lower()
-        return [word for word in present if word in lowered and self._counts(word, text)]
+    def _learn(self, forms: t.Iterable[str]) -> None:
+        """Note the words of lines without their digits. Logs repeat themselves, and mostly digits differ."""
+        if len(self._known) > _KNOWN_FORMS:
+            self._known.clear()
+        new = [form for form in forms if form not in self._known]
+        present = self._words.found("\n".join(new))
+        self._known |= {form: tuple(word for word in present if word in form) for form in new}
 
     def _counts(self, word: str, text: str) -> bool:
         if self._limits[word] == KEPT_LINES:

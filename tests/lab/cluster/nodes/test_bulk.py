@@ -85,3 +85,25 @@ def test_nothing_reacts_any_more(lab: Lab) -> None:
 def test_a_number_that_makes_no_sense(lab: Lab) -> None:
     with pytest.raises(LabError, match="more than 30 and at most 10000"):
         bulk.multiply(lab, 30)
+
+
+@pytest.mark.wide
+def test_slices_and_claims_are_copied_with_their_nodes_and_pods() -> None:
+    with running_lab("bulk-claims", Options(nodes=1, pods="instant")) as lab:
+        values = ("clusterPolicy.deployCR=false", "gpuCluster.deployCR=true", "driver.nvidiaDriverCRD.enabled=true")
+        lab.deploy(*(f"--set={value}" for value in values), of="gpucluster/gpu-cluster")
+        bulk.multiply(lab, 20)
+        api = Api(str(lab.kubeconfig))
+        slices = api.list("/apis/resource.k8s.io/v1/resourceslices")
+        assert sorted({item["spec"]["nodeName"] for item in slices}) == [f"gpu-{number:04d}" for number in range(20)]
+        assert all(item["spec"]["pool"]["name"] == item["spec"]["nodeName"] for item in slices)
+        nodes = {item["metadata"]["uid"]: item["metadata"]["name"] for item in api.list("/api/v1/nodes")}
+        assert all(nodes[item["metadata"]["ownerReferences"][0]["uid"]] == item["spec"]["nodeName"] for item in slices)
+        pods = {item["metadata"]["uid"]: item for item in api.list("/api/v1/pods")}
+        claims = api.list("/apis/resource.k8s.io/v1/resourceclaims")
+        assert len(claims) == 2 * 20
+        for claim in claims:
+            pod = pods[claim["status"]["reservedFor"][0]["uid"]]
+            assert pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"] == claim["metadata"]["name"]
+            results = claim["status"]["allocation"]["devices"]["results"]
+            assert {result["pool"] for result in results} == {pod["spec"]["nodeName"]}

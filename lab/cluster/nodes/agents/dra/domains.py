@@ -56,17 +56,28 @@ class DomainController:
             return
         namespace, image = mine["metadata"]["namespace"], mine["spec"]["containers"][0]["image"]
         for domain in domains:
-            if domain["metadata"].get("deletionTimestamp"):
-                self._remove(domain, namespace)
-            else:
-                self._deploy(domain, namespace, image)
-                self._report(domain, namespace)
+            try:
+                self._one(domain, namespace, image)
+            except ApiError as error:
+                print(f"ComputeDomain {domain['metadata']['name']}: {error}", flush=True)
+
+    def _one(self, domain: Json, namespace: str, image: str) -> None:
+        if domain["metadata"].get("deletionTimestamp"):
+            self._remove(domain, namespace)
+        else:
+            self._deploy(domain, namespace, image)
+            self._report(domain, namespace)
 
     def _deploy(self, domain: Json, namespace: str, image: str) -> None:
         meta, uid = domain["metadata"], domain["metadata"]["uid"]
         finalizers = meta.get("finalizers") or []
         if LABEL not in finalizers:
-            self._api.merge(_path(domain), {"metadata": {"finalizers": [*finalizers, LABEL]}})
+            held = {
+                **domain,
+                "metadata": {**meta, "finalizers": [*finalizers, LABEL]},
+                "spec": _written(domain["spec"]),
+            }
+            self._api.request("PUT", _path(domain), held)
         name, channel = f"computedomain-daemon-{uid}", domain["spec"]["channel"]
         chosen = channel["resourceClaimTemplate"]["name"]
         self._ensure(_templates(namespace), template(name, uid, "Daemon", {}))
@@ -154,6 +165,14 @@ class DomainController:
             self._api.merge(f"{collection}/{name}", {"metadata": {"ownerReferences": owners}, "daemons": daemons})
 
 
+def _written(spec: Json) -> Json:
+    """Return a spec as the controller writes it: without a number of nodes that is 0.
+
+    The CRD of the operator's chart v26.7.0 asks for the number, so it refuses the controller's first write then.
+    """
+    return {key: value for key, value in spec.items() if key != "numNodes" or value}
+
+
 def template(name: str, uid: str, target: str, parameters: Json) -> Json:
     """Return the template of the claims of a ComputeDomain's workload, or of its daemons."""
     request, device_class, kind = {
@@ -195,7 +214,7 @@ def daemonset(name: str, uid: str, image: str) -> Json:
 
 
 def _templates(namespace: str) -> str:
-    return f"{GROUP}/v1/namespaces/{namespace}/resourceclaimtemplates"
+    return f"{GROUP}/namespaces/{namespace}/resourceclaimtemplates"
 
 
 def _path(domain: Json) -> str:

@@ -20,7 +20,7 @@ from lab.cluster.api import Api, Json, now
 from lab.cluster.nodes import podlogs
 from lab.cluster.nodes.agents.dra import devices, domains, gates, health, parameters
 from lab.cluster.nodes.agents.dra.devices import Slice
-from lab.cluster.nodes.agents.dra.slices import GROUP, SliceWriter, served_version
+from lab.cluster.nodes.agents.dra.slices import GROUP, SLICES, SliceWriter
 from lab.cluster.nodes.agents.drivers.manager import loaded_version
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.pods import (
@@ -70,19 +70,19 @@ class Claims:
 
     def __init__(self, api: Api, later: t.Callable[[float, str], None], logs: Path, wipe_s: float = WIPE_S) -> None:
         self._api, self._later, self._logs, self._wipe_s = api, later, logs, wipe_s
-        self._version = served_version(api)
-        self._writer = SliceWriter(api, self._version or "v1")
+        self._writer = SliceWriter(api)
         self._slices: dict[str, dict[str, Json]] = {}
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._told: set[tuple[str, str]] = set()
         self._tried: dict[str, float] = {}
         """Since when the claims of a pod cannot be prepared, by its UID."""
+        self._begun: set[str] = set()
+        """The UIDs of the pods that have started. The watch may still show how they waited."""
 
     def watch(self, stop: threading.Event) -> None:
         """Follow the slices, until ``stop`` is set."""
-        if self._version:
-            self._api.watch(self._writer.collection, self._saw, stop)
+        self._api.watch(SLICES, self._saw, stop)
 
     def _saw(self, kind: str, item: Json) -> None:
         node = item["spec"].get("nodeName") if kind != "SYNCED" else None
@@ -97,8 +97,6 @@ class Claims:
 
     def play(self, node: Json, pods: list[Json]) -> None:
         """Do what the programs of a node do next."""
-        if self._version is None:
-            return
         state = self._nodes.setdefault(node["metadata"]["name"], _Node())
         for driver, container in CONTAINERS.items():
             self._run(state, node, driver, _plugin_pod(pods, container), container)
@@ -187,7 +185,7 @@ class Claims:
             self._prepare(state, node, pod)
 
     def _prepare(self, state: _Node, node: Json, pod: Json) -> None:
-        claims = self._claims(pod)
+        claims = None if pod["metadata"]["uid"] in self._begun else self._claims(pod)
         if claims is None:
             return
         try:
@@ -200,6 +198,7 @@ class Claims:
             return
         release(self._api, pod)
         self._api.merge(path(pod), {"metadata": {"annotations": {PREPARED: ",".join(sorted(drivers))}}})
+        self._begun.add(pod["metadata"]["uid"])
 
     def _claims(self, pod: Json) -> list[Json] | None:
         """Return the claims of a pod; None if they are not all made yet."""
@@ -210,7 +209,7 @@ class Claims:
             if name is None and entry["name"] in made:
                 continue  # The pod needs no claim here.
             namespace = pod["metadata"]["namespace"]
-            claim = name and self._api.get(f"{GROUP}/{self._version}/namespaces/{namespace}/resourceclaims/{name}")
+            claim = name and self._api.get(f"{GROUP}/namespaces/{namespace}/resourceclaims/{name}")
             if not claim:
                 return None
             found.append(claim)

@@ -19,24 +19,34 @@ from lab.cluster.api import Json
 VERSION = "resource.nvidia.com/v1beta1"
 _TYPES = {"GpuConfig": "gpu", "MigDeviceConfig": "mig", "VfioDeviceConfig": "vfio"}
 """The kinds of parameters, with the type of the devices that each is for."""
-_MPS = {
-    "defaultActiveThreadPercentage": int,
-    "defaultPinnedDeviceMemoryLimit": str,
-    "defaultPerDevicePinnedMemoryLimit": dict,
-    "multiUser": bool,
+_QUANTITY = "resource.Quantity"
+_STRUCTS: dict[str, dict[str, str]] = {
+    "GpuConfig": {"sharing": "GpuSharing"},
+    "MigDeviceConfig": {"sharing": "MigDeviceSharing"},
+    "VfioDeviceConfig": {"iommu": "IOMMUConfig"},
+    "ComputeDomainChannelConfig": {"domainID": "string", "allocationMode": "string"},
+    "ComputeDomainDaemonConfig": {"domainID": "string"},
+    "GpuSharing": {
+        "strategy": "v1beta1.GpuSharingStrategy",
+        "timeSlicingConfig": "TimeSlicingConfig",
+        "mpsConfig": "MpsConfig",
+    },
+    "MigDeviceSharing": {"strategy": "v1beta1.GpuSharingStrategy", "mpsConfig": "MpsConfig"},
+    "TimeSlicingConfig": {"interval": "v1beta1.TimeSliceInterval"},
+    "MpsConfig": {
+        "defaultActiveThreadPercentage": "int",
+        "defaultPinnedDeviceMemoryLimit": _QUANTITY,
+        "defaultPerDevicePinnedMemoryLimit": "v1beta1.MpsPerDevicePinnedMemoryLimit",
+        "multiUser": "bool",
+    },
+    "IOMMUConfig": {"backendPolicy": "v1beta1.IOMMUBackendPolicy", "enableAPIDevice": "bool"},
 }
-_FIELDS: dict[str, Json] = {
-    "GpuConfig": {"sharing": {"strategy": str, "timeSlicingConfig": {"interval": str}, "mpsConfig": _MPS}},
-    "MigDeviceConfig": {"sharing": {"strategy": str, "mpsConfig": _MPS}},
-    "VfioDeviceConfig": {"iommu": {"backendPolicy": str, "enableAPIDevice": bool}},
-    "ComputeDomainChannelConfig": {"domainID": str, "allocationMode": str},
-    "ComputeDomainDaemonConfig": {"domainID": str},
-}
+"""The fields of each struct with their types in Go. A type that is listed here itself is a struct."""
+_KINDS = (*_TYPES, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig")
 _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 _INTERVALS = ("Default", "Short", "Medium", "Long")
 _POLICIES = ("LegacyOnly", "PreferIommuFD")
-_QUANTITY = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+|[numkKMGTPE]|[KMGTPE]i)?")
-_NAMES = {str: "string", int: "int", bool: "bool", dict: "map"}
+_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+|[numkKMGTPE]|[KMGTPE]i)?")
 
 
 class ParameterError(Exception):
@@ -52,43 +62,43 @@ def decode(parameters: t.Any) -> Json:
         raise ParameterError(f"error decoding config parameters: Object 'Kind' is missing in '{raw}'")
     if not version:
         raise ParameterError(f"error decoding config parameters: Object 'apiVersion' is missing in '{raw}'")
-    if version != VERSION or kind not in _FIELDS:
+    if version != VERSION or kind not in _KINDS:
         raise ParameterError(
             f'error decoding config parameters: no kind "{kind}" is registered for version "{version}" '
             'in scheme "api/nvidia.com/resource/v1beta1/api.go:63"'
         )
-    unknown = list(_unknown({key: value for key, value in given.items() if key not in ("kind", "apiVersion")}, kind))
+    unknown = list(_walk({key: value for key, value in given.items() if key not in ("kind", "apiVersion")}, kind, ""))
     if unknown:
         words = ", ".join(f'unknown field "{field}"' for field in unknown)
         raise ParameterError(f"error decoding config parameters: strict decoding error: {words}")
     return given
 
 
-def _unknown(given: Json, kind: str) -> t.Iterator[str]:
-    yield from _walk(given, _FIELDS[kind], "")
-
-
-def _walk(given: Json, known: Json, path: str) -> t.Iterator[str]:
+def _walk(given: Json, struct: str, path: str) -> t.Iterator[str]:
     """Yield the paths of unknown fields, and raise for a value of another type."""
     for name, value in given.items():
-        if name not in known:
+        kind = _STRUCTS[struct].get(name)
+        if kind is None:
             yield path + name
-        elif isinstance(known[name], dict) and isinstance(value, dict):
-            yield from _walk(value, known[name], f"{path}{name}.")
+        elif kind in _STRUCTS and isinstance(value, dict):
+            yield from _walk(value, kind, f"{path}{name}.")
         elif value is not None:
-            _assert_type(value, known[name] if isinstance(known[name], type) else dict, path + name)
+            _assert_type(value, kind, f"{struct}.{path}{name}")
 
 
-def _assert_type(value: t.Any, wanted: type, path: str) -> None:
-    if path.endswith("MemoryLimit") and wanted is str and not _QUANTITY.fullmatch(str(value)):
+def _assert_type(value: t.Any, kind: str, field: str) -> None:
+    if kind == _QUANTITY and _NUMBER.fullmatch(str(value)):
+        return
+    if kind == _QUANTITY:
         form = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
         raise ParameterError(f"error decoding config parameters: quantities must match the regular expression '{form}'")
-    numbers = isinstance(value, int) and path.endswith("MemoryLimit")
-    if not numbers and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
+    wanted = {"int": int, "bool": bool}.get(kind, dict if kind in _STRUCTS or kind.endswith("Limit") else str)
+    if type(value) is not wanted:
         found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+        named = f"v1beta1.{kind}" if kind in _STRUCTS else kind
         raise ParameterError(
-            f"error decoding config parameters: json: cannot unmarshal {found} into Go struct field {path} "
-            f"of type {_NAMES[wanted]}"
+            "error decoding config parameters: "
+            f"json: cannot unmarshal {found} into Go struct field {field} of type {named}"
         )
 
 

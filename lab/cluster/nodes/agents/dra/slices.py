@@ -15,25 +15,17 @@ import typing as t
 from lab.cluster.api import Api, Json
 from lab.cluster.nodes.agents.dra.devices import Slice
 
-GROUP = "/apis/resource.k8s.io"
-VERSIONS = ("v1", "v1beta2", "v1beta1")
+GROUP = "/apis/resource.k8s.io/v1"
+SLICES = f"{GROUP}/resourceslices"
 INCOMPLETE, STALE = "incomplete", "stale"
 """The faults: a slice is missing, or a slice of an older generation is left."""
-
-
-def served_version(api: Api) -> str | None:
-    """Return the newest version of the API group; None if there is none."""
-    group = api.get(GROUP) or {}
-    served = {item["version"] for item in group.get("versions") or []}
-    return next((version for version in VERSIONS if version in served), None)
 
 
 class SliceWriter:
     """Writes the slices of nodes."""
 
-    def __init__(self, api: Api, version: str) -> None:
-        self._api, self._version = api, version
-        self.collection = f"{GROUP}/{version}/resourceslices"
+    def __init__(self, api: Api) -> None:
+        self._api = api
 
     def publish(self, node: Json, driver: str, present: list[Json], wanted: list[Slice], fault: str = "") -> None:
         """Make the slices of a driver on a node what is wanted. ``present`` are those that it has."""
@@ -41,37 +33,30 @@ class SliceWriter:
         known, obsolete = _matched(present, generation, len(wanted))
         missing = 1 if fault == INCOMPLETE else 0
         pool = {"name": node["metadata"]["name"], "resourceSliceCount": len(wanted) + missing}
-        specs = [self._spec(node, driver, pool, item) for item in wanted]
+        specs = [{"driver": driver, "nodeName": node["metadata"]["name"], "pool": pool, **item} for item in wanted]
         changed = [index for index, item in known.items() if _differs(item, specs[index], generation)]
         keeps = len(known) == len(wanted) and len(changed) <= 1
         new = generation if keeps else generation + 1
         for item in obsolete:
             if fault != STALE:
-                self._api.delete(f"{self.collection}/{item['metadata']['name']}")
+                self._api.delete(f"{SLICES}/{item['metadata']['name']}")
         for index, spec in enumerate(specs):
             spec["pool"] = {**pool, "generation": new}
             if index not in known:
-                self._api.create(self.collection, self._slice(node, driver, index, spec))
+                self._api.create(SLICES, self._slice(node, driver, index, spec))
             elif index in changed or not keeps:
                 metadata = known[index]["metadata"]
                 body = {**known[index], "spec": spec, "metadata": metadata}
-                self._api.request("PUT", f"{self.collection}/{metadata['name']}", body)
+                self._api.request("PUT", f"{SLICES}/{metadata['name']}", body)
         if fault == STALE and not obsolete:
             old = {**specs[0], "pool": {**pool, "generation": new - 1}}
-            self._api.create(self.collection, self._slice(node, driver, 0, old))
-
-    def _spec(self, node: Json, driver: str, pool: Json, item: Slice) -> Json:
-        devices = item.get("devices")
-        if devices is not None and self._version == "v1beta1":
-            devices = [_basic(device) for device in devices]
-        parts = {**item, **({"devices": devices} if devices is not None else {})}
-        return {"driver": driver, "nodeName": node["metadata"]["name"], "pool": pool, **parts}
+            self._api.create(SLICES, self._slice(node, driver, 0, old))
 
     def _slice(self, node: Json, driver: str, index: int, spec: Json) -> Json:
         name, uid = node["metadata"]["name"], node["metadata"]["uid"]
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": True}
         return {
-            "apiVersion": f"resource.k8s.io/{self._version}",
+            "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",
             "metadata": {"generateName": f"{index:05x}-{driver}-{name}-", "ownerReferences": [owner]},
             "spec": spec,
@@ -80,12 +65,7 @@ class SliceWriter:
     def remove(self, present: t.Iterable[Json]) -> None:
         """Remove the slices of a driver that has been away for long, as a kubelet does."""
         for item in present:
-            self._api.delete(f"{self.collection}/{item['metadata']['name']}")
-
-
-def _basic(device: Json) -> Json:
-    """Return a device in the form of v1beta1."""
-    return {"name": device["name"], "basic": {key: value for key, value in device.items() if key != "name"}}
+            self._api.delete(f"{SLICES}/{item['metadata']['name']}")
 
 
 def _generation(item: Json) -> int:

@@ -24,10 +24,6 @@ from lab.cluster.operator.standin.render import Site
 CLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
 _FINALIZER = "gpucluster.nvidia.com/dra-resourceclaim"
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
-_NOT_SERVED = (
-    "the resource.k8s.io DeviceClass API is not served by the cluster; "
-    "ensure Dynamic Resource Allocation is enabled on the API server and kubelet"
-)
 _AGAIN = 5.0
 _RESYNC = 60.0
 """The controller watches DaemonSets only, and notices a ClusterPolicy or a lost DeviceClass when it runs again."""
@@ -81,24 +77,16 @@ class ClusterReconciler:
 
     def _sync(self, site: Site) -> bool:
         """Write all objects, and return whether their pods are ready."""
-        version = self._version()
-        paths = claims.collections(self._namespace, version)
-        made = [*claims.accounts(site), *claims.device_classes(site, version), *claims.admission(site)]
-        for item in [*made, *claims.templates(site, version), *claims.services(site)]:
+        paths = claims.collections(self._namespace)
+        made = [*claims.accounts(site), *claims.device_classes(site), *claims.admission(site)]
+        for item in [*made, *claims.templates(site), *claims.services(site)]:
             ensure(self._api, paths[item["kind"]], item["metadata"]["name"], item)
         states = [self._controller(site)] if claims.has_domains(site.spec) else []
         for daemonset in claims.daemonsets(site):
             present, was_there = put(self._api, f"{self._apps}/daemonsets", daemonset)
             states.append(was_there and pool_ready(present))
-        self._remove_unwanted(site, version)
+        self._remove_unwanted(site)
         return all(states)
-
-    def _version(self) -> str:
-        """Return the version of the API group that serves DeviceClasses, the newest one first."""
-        for version in ("v1", "v1beta2", "v1beta1"):
-            if self._api.get(f"{claims.GROUP}/{version}/deviceclasses", limit=1) is not None:
-                return version
-        raise ReconcileError(f"failed to get DRA resource apiVersion: {_NOT_SERVED}")
 
     def _controller(self, site: Site) -> bool:
         wanted = claims.controller(site)
@@ -107,7 +95,7 @@ class ClusterReconciler:
         status = (self._api.get(path) or {}).get("status") or {}
         return bool(status.get("availableReplicas"))
 
-    def _remove_unwanted(self, site: Site, version: str) -> None:
+    def _remove_unwanted(self, site: Site) -> None:
         """Remove what belongs to DCGM or its exporter if they are no longer wanted."""
         for key, app, template in (
             ("dcgm", claims.DCGM, "nvidia-dcgm-admin"),
@@ -115,7 +103,7 @@ class ClusterReconciler:
         ):
             if claims.is_wanted(site.spec, key):
                 continue
-            paths = claims.collections(self._namespace, version)
+            paths = claims.collections(self._namespace)
             ensure(self._api, f"{self._apps}/daemonsets", app, None)
             for kind, name in (("Service", app), ("ServiceAccount", app), ("ResourceClaimTemplate", template)):
                 ensure(self._api, paths[kind], name, None)

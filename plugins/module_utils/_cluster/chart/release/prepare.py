@@ -77,7 +77,8 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], helm: Helm | None =
         ReleaseScope(options["release_name"], options["release_namespace"]),
     )
     guards.refuse_others(cluster, guards.operators(cluster), scope)
-    guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
+    if not (cluster.check_mode and options["assume_removed"]):
+        guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
     told = _check_gpucluster(cluster, options) if options["gpucluster"] else []
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
@@ -154,7 +155,9 @@ def _take(
         record.remove(cluster, lock, namespace)
     steps = _Steps(lock=lock, owner=_settle_owner(cluster, options, policy))
     if deployed:
-        leave = ("ClusterPolicy",) if options["supports_deploy_cr"] else ()
+        # What Helm is about to delete stays away: the operator would act on it in between.
+        leave = [] if options["gpucluster"] else ["GPUCluster"]
+        leave += ["ClusterPolicy"] if options["supports_deploy_cr"] else []
         steps.restored = restore_objects.restore(cluster, deployed.objects, release, namespace, leave)
     return steps
 

@@ -34,6 +34,7 @@ _NOT_READY = (
     pattern(r"code=802\(cudaErrorSystemNotReady\)", "cudaerrorsystemnotready"),
 )
 _IN_PROGRESS = pattern(r"^\s*State\s+: In Progress\s*$", ": in progress")
+_SUMMARY = pattern(r"^\s*Summary\s+: (?P<health>Unhealthy|Limited Capacity)\s*$", "summary ")
 _CLIQUE = pattern(r"^\s*CliqueId\s+: ", "cliqueid")
 _NO_SWITCH = pattern(
     r"request to query NVSwitch device information from NVSwitch driver failed with error:\s*WARNING Nothing to do",
@@ -106,6 +107,8 @@ def _is_complete(view: View, node: str) -> bool:
 
 
 def _unhealthy(view: View) -> t.Iterator[Sighting]:
+    for hit in view.hits(_SUMMARY):
+        yield matches.sighting(hit, "likely", problems="nvidia-smi -q has the details under Health")
     for node, gpu in seen.each_gpu(view):
         fabric = gpu.get("fabric") or {}
         if fabric.get("health") in ("Unhealthy", "Limited Capacity"):
@@ -259,6 +262,7 @@ RULES = (
         "If the finding stays, check the NVLink cables and switches.",
         sources=("https://docs.nvidia.com/deploy/nvml-api/api/group__nvmlFabricDefs.html",),
         check=_unhealthy,
+        patterns=(_SUMMARY,),
     ),
     Rule(
         code="NVLinkDown",

@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.claimed import GPUCLUSTER, claimed, gpu, offered, slice_of, taint
-from tests.unit.fakes.judged import codes, reason, verdict
+from tests.unit.fakes.judged import codes, reason, roll, troubled, verdict
 from tests.unit.fakes.stack import Json, ready
 
 
@@ -101,6 +101,28 @@ def test_gpus_that_two_offer_are_named() -> None:
     assert reason(found, "OfferedTwice").message == wording(
         "1 of 2 GPU nodes (gpu-0001): the device plugin and gpu.nvidia.com both offer their GPUs, so that two pods can get the same one."
     )
+
+
+def test_nobody_installs_the_driver() -> None:
+    stack = claimed(2)
+    roll(stack, "nvidia-dra-driver-kubelet-plugin", 2, 2, 2, 0)
+    waits = troubled(
+        "nvidia-dra-driver-kubelet-plugin", "Init:0/1", cause="container driver-validation is still running"
+    )
+    facts: Json = {"gpuclusters": [GPUCLUSTER], "offered": offered(slice_of(0), slice_of(1)), "troubled": waits}
+    found = verdict(stack, **facts)
+    assert codes(found)[0] == "NoNVIDIADriver"
+    assert (reason(found, "NoNVIDIADriver").message, reason(found, "NoNVIDIADriver").remedy) == wording(
+        (
+            "1 nodes have no driver: there is no NVIDIADriver, and a GPUCluster installs none.",
+            "Create an NVIDIADriver (driver.nvidiaDriverCRD.enabled in the Helm values), or use role host_driver.",
+        )
+    )
+    driver = {"metadata": {"name": "default"}, "spec": {}, "status": {"state": "ready"}}
+    changes: tuple[Json, ...] = ({"nvidiadrivers": [driver]}, {"unreadable": ("NVIDIADrivers",)}, {"troubled": {}})
+    for change in changes:
+        said = [item.message for item in verdict(stack, **{**facts, **change}).reasons]
+        assert not any("a GPUCluster installs none" in message for message in said), "it may come, or is unknown"
 
 
 def test_operands_of_a_gpucluster_are_rolled_out() -> None:

@@ -48,6 +48,10 @@ LINES = {
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.": ("ProgramOutOfGPUMemory", "certain"),
     "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY": ("ProgramOutOfGPUMemory", "certain"),
     "cudaErrorMemoryAllocation: out of memory": ("ProgramOutOfGPUMemory", "certain"),
+    "ValueError: Free memory on device (5.12/79.11 GiB) on startup is less than desired GPU memory utilization (0.9)": (
+        "GPUMemoryTakenBefore",
+        "likely",
+    ),
     "RuntimeError: No CUDA GPUs are available": ("ProgramSeesNoGPU", "possible"),
     # https://github.com/tatsu-lab/stanford_alpaca/issues/67
     "RuntimeError: CUDA error: invalid device ordinal": ("ProgramCountsMoreGPUs", "likely"),

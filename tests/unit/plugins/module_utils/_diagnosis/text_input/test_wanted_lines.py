@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input import wanted_lines
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 
@@ -14,10 +15,28 @@ ERROR = pattern(r"^ERROR: ", "error")
 
 def test_lines_with_words_of_rules_and_those_that_are_errors() -> None:
     wanted = wanted_lines.WantedLines(("nvrm", "moon"), (ERROR,))
-    present = wanted.present("NVRM: x\nERROR: y\n0 errors")
-    assert sorted(present) == ["error", "nvrm"]
     lines = ("NVRM: x", "ERROR: y", "0 errors", "z")
-    assert [wanted.of_line(line, present) for line in lines] == [["nvrm"], ["error"], [], []]
+    assert wanted.of_lines(lines) == wanted.of_lines(lines) == [["nvrm"], ["error"], [], []]
+
+
+def test_lines_that_differ_in_digits_are_one_form_and_keep_their_own_words() -> None:
+    wanted = wanted_lines.WantedLines(("failed to load", "error 401"))
+    lines = (
+        "gpu 1 failed to load",
+        "gpu 2 failed to load",
+        "gpu 3 failed 4to load",
+        "error 401",
+        "error 402",
+        "\u20ac 1",
+    )
+    assert wanted.of_lines(lines) == [["failed to load"], ["failed to load"], [], ["error 401"], [], []]
+
+
+def test_a_log_of_very_many_forms_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wanted_lines, "_KNOWN_FORMS", 1)
+    wanted = wanted_lines.WantedLines(("nvrm",))
+    for text in ("a", "b", "nvrm c", "a", "nvrm c"):
+        assert wanted.of_lines([text, "nvrm"]) == [["nvrm"] if "nvrm" in text else [], ["nvrm"]]
 
 
 def test_so_many_are_kept_of_each_source() -> None:
@@ -29,5 +48,5 @@ def test_so_many_are_kept_of_each_source() -> None:
 
 def test_a_flood_of_errors_is_not_compared_for_ever() -> None:
     wanted = wanted_lines.WantedLines((), (ERROR,))
-    found = [wanted.of_line("ERROR: y", ["error"]) for dummy in range(wanted_lines.ALL_ERRORS + 1)]
+    found = wanted.of_lines(["ERROR: y"] * (wanted_lines.ALL_ERRORS + 1))
     assert found[-2:] == [["error"], []]
