@@ -14,10 +14,12 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_objects
 
-from lab.cluster import Lab
+from lab.cluster import Lab, Options
 from lab.errors import LabError
-from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
+from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all, on
+from tests.support.labs import running_lab
 from tests.support.waits import sees
 
 pytestmark = pytest.mark.slow("the playbook runs again and again, as a check and in earnest")
@@ -242,6 +244,29 @@ def test_a_run_that_is_killed_is_completed_by_the_next(lab: Lab, ansible: Playbo
     done = [ansible.run(PLAYBOOK, **wishes) for dummy in range(2)]
     assert [(run.status, run.changed) for run in done] == [(0, 1), (0, 0)], done[0].output
     assert len(kept(lab)) == len(many) + 5
+
+
+@pytest.mark.wide
+def test_an_older_api_takes_its_own_shape_and_a_gate_that_is_off_is_named() -> None:
+    """Kubernetes 1.36 needs v1 for itself, so the older versions are served beside it."""
+    older = ("v1beta2", "v1beta1")
+    served = ",".join(f"resource.k8s.io/{version}=true" for version in older)
+    options = Options(nodes=1, operator="none", feature_gates="DRAExtendedResource=false", runtime_config=served)
+    wish = {"count": 4, "all": False, "admin_access": False, "cel": ["true"], **WISHES["claims_templates"][1]}
+    with running_lab("old-claims", options) as lab:
+        create(lab, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES))
+        run = on(lab).run(PLAYBOOK, claims_unmatched="warn", **WISHES)
+        assert run.status == 2 and "DRAExtendedResource" in run.message, run.output
+        for version in older:
+            kinds = claim_objects.ClaimKinds(version)
+            made = [
+                *claim_objects.classes(kinds, [{"type": "gpu", **WISHES["claims_classes"][0]}]),
+                *claim_objects.templates(kinds, [{**wish, "config": {"sharing": None}}], {"h100": "gpu"}),
+                *claim_objects.claims(kinds, [wish], {}),
+            ]
+            for item in made:
+                strict = ["--dry-run=server", "--validate=strict", "--filename=-"]
+                lab.kubectl("create", *strict, stdin=json.dumps(item))
 
 
 GPUCLUSTER = {

@@ -137,8 +137,8 @@ def _wrong_time_slicing(config: Json | None) -> str | None:
         return None
     if config.get("interval") is None:
         return (
-            "sharing.timeSlicingConfig has no interval, and the driver's plugin crashes on that: give interval, or "
-            "leave timeSlicingConfig out."
+            "sharing.timeSlicingConfig has no interval, and the driver's code panics on that: give interval, or leave "
+            "timeSlicingConfig out."
         )
     return _not_one_of("sharing.timeSlicingConfig.interval", config["interval"], INTERVALS)
 

@@ -6,8 +6,9 @@
 
 """Which devices a DeviceClass selects: the CEL expressions for Kubernetes, and the same rule applied here.
 
-Plain fields are evaluated here exactly. Free CEL is not: there is no interpreter of Kubernetes' CEL for Python with its
-quantities and versions, so a selection with free CEL has an upper limit only.
+Plain fields are evaluated here exactly. Free CEL is not: the interpreters for Python (cel-python 0.5.0,
+common-expression-language 0.10.0) lack Kubernetes' quantities and versions. So a selection with free CEL has an upper
+limit only.
 
 Source of the attributes: kubernetes-sigs/dra-driver-nvidia-gpu, revision 95932046, ``cmd/gpu-kubelet-plugin``
 (``deviceinfo.go``, ``mig.go``); of the vendor's classes: NVIDIA GPU Operator v26.7.0, ``manifests/state-dra-driver``.
@@ -17,7 +18,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import typing as t
+from fractions import Fraction
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _quantities
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import Device
@@ -56,6 +59,10 @@ class DeviceSelection:
             terms.append(f"{_CAPACITY}.{memory}.compareTo(quantity({_literal(self.least)})) >= 0")
         return [" && ".join(terms), *self.cel]
 
+    @functools.cached_property
+    def _least_bytes(self) -> Fraction | None:
+        return _quantities.parsed(self.least)
+
     @property
     def is_exact(self) -> bool:
         """Whether `selects` tells exactly what Kubernetes would select."""
@@ -69,7 +76,7 @@ class DeviceSelection:
         """Return the properties of a device that the plain fields do not want."""
         unmet = [] if device.kind == self.device_type else ["kind"]
         unmet += [field for field, value in self.texts if getattr(device, field) != value]
-        least = _quantities.parsed(self.least)
+        least = self._least_bytes
         if least is not None and (device.memory is None or device.memory < least):
             unmet.append("memory")
         return unmet

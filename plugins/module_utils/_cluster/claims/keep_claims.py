@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
@@ -26,7 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims.devi
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept import keep_objects, kept_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.keep_objects import KeptResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptStep
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptKind, KeptStep
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -72,33 +73,31 @@ class ClaimWork:
 
     def __init__(self, cluster: Cluster, options: Options, scene: ClaimScene) -> None:
         self._cluster, self._options, self._scene = cluster, options, scene
+        self._pods: dict[str, list[Json]] = {}
         kinds, types = scene.kinds, scene.types(options["classes"] or [])
-        self._wanted: dict[str, list[Json] | None] = {
-            "classes": None if options["classes"] is None else claim_objects.classes(kinds, options["classes"]),
-            "templates": None
-            if options["templates"] is None
-            else claim_objects.templates(kinds, options["templates"], types),
-            "claims": None if options["claims"] is None else claim_objects.claims(kinds, options["claims"], types),
-            "quotas": None if options["quotas"] is None else claim_objects.quotas(options["quotas"]),
+        make: dict[str, tuple[KeptKind, t.Callable[[list[Json]], list[Json]]]] = {
+            "classes": (kinds.classes, lambda wishes: claim_objects.classes(kinds, wishes)),
+            "templates": (kinds.templates, lambda wishes: claim_objects.templates(kinds, wishes, types)),
+            "claims": (kinds.claims, lambda wishes: claim_objects.claims(kinds, wishes, types)),
+            "quotas": (claim_objects.CLAIM_QUOTA, claim_objects.quotas),
         }
-        listed = {
-            option: kept_objects.steps(kind, wanted, keep_objects.existing(cluster, kind, wanted))
-            for option, kind in (
-                ("classes", kinds.classes),
-                ("templates", kinds.templates),
-                ("claims", kinds.claims),
-                ("quotas", claim_objects.CLAIM_QUOTA),
+        self._wanted = {
+            option: maker(options[option]) for option, (dummy, maker) in make.items() if options[option] is not None
+        }
+        steps = [
+            step
+            for option, wanted in self._wanted.items()
+            for step in kept_objects.steps(
+                make[option][0], wanted, keep_objects.existing(cluster, make[option][0], wanted)
             )
-            if (wanted := self._wanted[option]) is not None
-        }
-        steps = [step for each in listed.values() for step in each]
+        ]
         # What asks for a class goes before the class.
         last = [step for step in steps if step.wanted is None and step.kind.name == "DeviceClass"]
         self.steps: list[KeptStep] = [*(step for step in steps if step not in last), *last]
         self._selections = self._known_selections()
 
     def _items(self, *options: str) -> list[Json]:
-        return [item for option in options for item in self._wanted[option] or []]
+        return [item for option in options for item in self._wanted.get(option, [])]
 
     def _known_selections(self) -> dict[str, DeviceSelection | None]:
         """Return what each class selects that is declared or asked for; None for one that somebody else has made."""
@@ -134,23 +133,26 @@ class ClaimWork:
         return claim_checks.refuse_closed_gates(items, driver_gates.read(self._cluster)) if items else []
 
     def _check_devices(self) -> list[str]:
-        warnings = [
-            f"ResourceSlices of {first_few(self._scene.incomplete)} are missing. Kubernetes gives out no device there "
-            "until the driver has written all of them, and the counts leave these nodes out."
-        ]
-        exact = {name: count for name, count in self._counts().items() if self._is_exact(name)}
+        exact = {name: count for name, count in self._counts.items() if self._is_exact(name)}
         found = claim_checks.more_than_a_node_has(self._items("templates", "claims"), exact)
         classes = [item for item in self._items("classes") if item["spec"].get("extendedResourceName")]
         if classes:
             nodes = self._cluster.list_readable(namespaced("v1", None, "nodes")).items
             found += claim_checks.offered_twice(classes, nodes)
-        return [*(warnings if self._scene.incomplete else []), *found]
+        if self._scene.incomplete:
+            found.append(
+                f"ResourceSlices of {first_few(self._scene.incomplete)} are missing. Kubernetes gives out no device "
+                "there until the driver has written all of them, and the counts leave these nodes out."
+            )
+        return found
 
     def _is_exact(self, name: str) -> bool:
         chosen = self._selections[name]
         return chosen is not None and chosen.is_exact
 
+    @functools.cached_property
     def _counts(self) -> dict[str, Count]:
+        """How many devices each class selects of which that is known."""
         return {
             name: device_selection.count(chosen, self._scene.devices, self._scene.free)
             for name, chosen in self._selections.items()
@@ -160,10 +162,10 @@ class ClaimWork:
     def refuse_unmatched(self, results: list[KeptResult]) -> list[str]:
         """Raise if a class that is new or changes selects no device, unless a warning is enough; return warnings."""
         changed = {name_of(each.step.item) for each in results if each.step.kind.name == "DeviceClass" and each.changed}
-        counts, warnings = self._counts(), []
+        warnings = []
         for wish in self._options["classes"] or []:
             name, chosen = wish["name"], self._selections[wish["name"]]
-            found = counts[name]
+            found = self._counts[name]
             if chosen is not None and found.devices == 0:
                 nearest = device_selection.nearest(chosen, self._scene.devices)
                 text = f"The class {name} selects 0 of {found.offered} devices: {nearest}. Correct its fields"
@@ -192,9 +194,10 @@ class ClaimWork:
         return former
 
     def _users(self, step: KeptStep) -> list[str]:
-        item, path = t.cast("Json", step.existing), namespaced("v1", step.item["metadata"].get("namespace"), "pods")
+        """Return what still needs an object that goes."""
+        item = t.cast("Json", step.existing)
         if step.kind.name == "ResourceClaimTemplate":
-            return claim_users.pods_of_template(item, self._cluster.pages(path))
+            return claim_users.pods_of_template(item, self._pods_in(item["metadata"]["namespace"]))
         if step.kind.name == "ResourceClaim":
             return claim_users.pods_of_claim(item)
         if step.kind.name == "DeviceClass":
@@ -202,14 +205,20 @@ class ClaimWork:
             present = self._cluster.list(self._scene.kinds.templates.path(None), resourceVersion="") or []
             templates = [each for each in present if f"ResourceClaimTemplate {full_name(each)}" not in going]
             claims = [each for each in self._scene.claims if f"ResourceClaim {full_name(each)}" not in going]
-            return claim_users.seekers_of_class(
-                item, claims, templates, self._cluster.pages(path, fieldSelector=PENDING)
-            )
+            pending = self._cluster.pages(namespaced("v1", None, "pods"), fieldSelector=PENDING)
+            return claim_users.seekers_of_class(item, claims, templates, pending)
         return []
+
+    def _pods_in(self, namespace: str) -> list[Json]:
+        """Return the pods of a namespace that have claims. Several templates of a namespace may go."""
+        if namespace not in self._pods:
+            found = self._cluster.pages(namespaced("v1", namespace, "pods"))
+            self._pods[namespace] = [pod for pod in found if pod["spec"].get("resourceClaims")]
+        return self._pods[namespace]
 
     def rows(self) -> list[Json]:
         """Return how many devices each class selects now, and how many of them are free."""
-        counts = self._counts()
+        counts = self._counts
         return [
             {
                 "name": name,

@@ -67,7 +67,7 @@ def foreseen(cluster: Cluster, step: KeptStep) -> KeptResult:
 
 def _removed_first(cluster: Cluster, step: KeptStep) -> KeptResult:
     if cluster.check_mode:
-        cluster.delete(step.path, uid=step.uid)
+        cluster.delete(step.path, uid=step.uid, resourceVersion=step.version)
     before = step.kind.content(step.existing) if step.existing else None
     return KeptResult(step, before, step.kind.content(step.made_again or step.wanted) if step.wanted else None)
 
@@ -99,7 +99,7 @@ def done(cluster: Cluster, result: KeptResult) -> KeptResult:
     if not result.changed:
         return result
     if step.existing and (step.wanted is None or step.is_replaced):
-        cluster.delete(step.path, uid=step.uid)
+        cluster.delete(step.path, uid=step.uid, resourceVersion=step.version)
     if step.wanted is None:
         return result
     return result._replace(after=step.kind.content(cluster.apply(step.path, step.wanted, force=True)))

@@ -100,6 +100,11 @@ class KeptStep:
         """The identity of the object that is there. A removal takes no other."""
         return self.existing["metadata"].get("uid") if self.existing else None
 
+    @property
+    def version(self) -> str | None:
+        """The only version of the object that a removal takes. The status of an immutable one says who uses it."""
+        return self.existing["metadata"].get("resourceVersion") if self.existing and self.kind.is_immutable else None
+
 
 def steps(kind: KeptKind, wanted: list[Json] | None, existing: list[Json]) -> list[KeptStep]:
     """Return what to do with each object. Without a list of wishes, every object stays as it is."""

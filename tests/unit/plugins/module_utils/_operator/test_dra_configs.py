@@ -98,7 +98,7 @@ def test_every_mistake_names_the_field_and_the_remedy() -> None:
             "sharing.mpsConfig.multiUser is 'yes': give true or false.",
             "sharing.strategy is 'mps': write one of TimeSlicing, MPS.",
             "sharing.timeSlicingConfig does not fit the strategy MPS: remove it, or change sharing.strategy.",
-            "sharing.timeSlicingConfig has no interval, and the driver's plugin crashes on that: give interval, or leave timeSlicingConfig out.",
+            "sharing.timeSlicingConfig has no interval, and the driver's code panics on that: give interval, or leave timeSlicingConfig out.",
             "sharing.timeSlicingConfig.interval is 'long': write one of Default, Short, Medium, Long.",
             "sharing.mpsConfig.defaultActiveThreadPercentage is 101: give 0 to 100.",
             "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit is 1000k: give at least 1Mi.",

@@ -219,8 +219,8 @@ def test_missing_slices_and_resources_of_device_plugins_are_said(dra: DraApi) ->
     warnings = call(dra, classes=[{**CLASS, "extended_resource": "nvidia.com/gpu"}])[1]
     assert warnings == wording(
         [
-            "ResourceSlices of c are missing. Kubernetes gives out no device there until the driver has written all of them, and the counts leave these nodes out.",
             "DeviceClass large has the extended_resource nvidia.com/gpu, which a device plugin offers on gpu-0000, gpu-0001. Pods get it there from the device plugin, and elsewhere by the class. Let no node have both a device plugin and the DRA driver: they would give out the same GPU.",
+            "ResourceSlices of c are missing. Kubernetes gives out no device there until the driver has written all of them, and the counts leave these nodes out.",
         ]
     )
 

@@ -69,6 +69,15 @@ def test_a_newer_object_of_the_same_name_is_not_removed(api: FakeApi, cluster: C
     assert error.value.reason == "Conflict" and len(api.lists[HERE]) == 1
 
 
+def test_an_object_that_somebody_has_begun_to_use_is_not_removed(api: FakeApi, cluster: Cluster) -> None:
+    keep_objects.done(cluster, only(cluster, KIND.manifest("one", "research", spec={})))
+    gone = only(cluster)
+    api.lists[HERE][0]["metadata"]["resourceVersion"] = "9"
+    with pytest.raises(GpuOpsError) as error:
+        keep_objects.done(cluster, gone)
+    assert error.value.reason == "Conflict" and len(api.lists[HERE]) == 1
+
+
 def test_what_is_as_wanted_is_not_written(api: FakeApi, cluster: Cluster) -> None:
     step = kept_objects.KeptStep(KIND, None, KIND.manifest("one", "research"))
     same = keep_objects.KeptResult(step, {"spec": {}}, {"spec": {}})

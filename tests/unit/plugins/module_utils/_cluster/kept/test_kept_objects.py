@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept import kept_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptKind
@@ -36,14 +38,16 @@ def test_an_object_with_one_label_only_is_not_ours() -> None:
 
 
 def test_each_object_is_applied_or_removed_and_those_of_others_stay() -> None:
-    old = {"metadata": {"name": "old", "labels": LABELS, "uid": "uid-1"}}
+    old = {"metadata": {"name": "old", "labels": LABELS, "uid": "uid-1", "resourceVersion": "7"}}
     foreign = {"metadata": {"name": "foreign"}}
     found = kept_objects.steps(KIND, [KIND.manifest("train", value=5)], [old, foreign])
-    assert [(step.title, step.existing, step.wanted is None, step.uid) for step in found] == [
-        ("PriorityClass train", None, False, None),
-        ("PriorityClass old", old, True, "uid-1"),
+    assert [(step.title, step.existing, step.wanted is None, step.uid, step.version) for step in found] == [
+        ("PriorityClass train", None, False, None, None),
+        ("PriorityClass old", old, True, "uid-1", None),
     ]
     assert found[0].path == "/apis/scheduling.k8s.io/v1/priorityclasses/train"
+    immutable = dataclasses.replace(KIND, is_immutable=True)
+    assert kept_objects.steps(immutable, [], [old])[0].version == "7"
     assert kept_objects.steps(KIND, None, [old]) == []
 
 
