@@ -131,6 +131,7 @@ CLUSTER_ROLES = [
         "report",
         "scheduling",
         "sharing",
+        "stack_move",
         "uninstall",
         "verify",
     )

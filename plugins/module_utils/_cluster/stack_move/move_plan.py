@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-PURPOSE = "stack-move"
+MOVE_PURPOSE = "stack-move"
 """The purpose for which the nodes are held."""
 
 
@@ -78,7 +78,7 @@ def _step(view: MoveView) -> str:
         return "drain"
     if new is None:
         return "install"
-    is_held = any(hold_stamp.stamp_of(node, PURPOSE) for node in view.gpu_nodes)
+    is_held = any(hold_stamp.stamp_of(node, MOVE_PURPOSE) for node in view.gpu_nodes)
     return "prove" if is_held else "done"
 
 

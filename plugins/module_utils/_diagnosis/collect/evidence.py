@@ -26,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import (
     choice,
-    claim_objects,
+    collected_claims,
     exporters,
     installed,
     inventory_hosts,
@@ -43,7 +43,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_UNMASKED = claim_objects.BARE | {"nodes"}
+_UNMASKED = collected_claims.BARE | {"nodes"}
 """Kinds that are masked while they are read, or of which nothing is kept that can be a secret."""
 
 TAIL_LINES = 300
@@ -67,7 +67,7 @@ def collect(reader: GapReader, options: Options) -> Evidence:
     found |= {} if holders is None else {"gpupods": [dataclasses.asdict(pod) for pod in holders]}
     found |= {"exporters": exporters.ask(reader, namespace, observation.nodes)} if options["exporters"] else {}
     pods_seen = _pods(reader, namespace, stack, options["max_pods"])
-    claims = claim_objects.read(reader, namespace, found.get("daemonsets") or [], pods_seen.waiting)
+    claims = collected_claims.read(reader, namespace, found.get("daemonsets") or [], pods_seen.waiting)
     found |= {kind: items for kind, items in claims.kinds.items() if kind != "events"}
     if "events" in found:
         found["events"] += others.events_of(reader, pods_seen.waiting[: options["max_pods"]])

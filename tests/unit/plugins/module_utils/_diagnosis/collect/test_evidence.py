@@ -122,6 +122,7 @@ def test_pods_that_wait_for_a_gpu_and_pods_that_have_one(api: FakeApi, evidence:
             "gpus": {"nvidia.com/gpu": 1},
             "is_bare": False,
             "keeps_data": False,
+            "owner": "ReplicaSet/has",
         }
     ]
     assert any(line.text == "FailedScheduling: 0/2 nodes" for line in found.lines)

@@ -262,9 +262,7 @@ def test_an_older_crd_comes_first_if_the_newer_one_refuses_the_older_policy(
     assert not prepare.ensure(cluster, options(app_version="v25.10.1", clusterpolicy=named))["crds_first"]
 
 
-@pytest.mark.parametrize(
-    ("supports", "left"), [(True, ["GPUCluster", "ClusterPolicy"]), (False, ["GPUCluster"])]
-)
+@pytest.mark.parametrize(("supports", "left"), [(True, ["GPUCluster", "ClusterPolicy"]), (False, ["GPUCluster"])])
 def test_a_deployed_release_is_restored(release: dict[str, t.Any], supports: bool, left: list[str]) -> None:
     """A GPUCluster that the chart no longer brings would come back for a moment, beside the ClusterPolicy."""
     release["deployed"] = DEPLOYED

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import claim_objects, diagnose
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import collected_claims, diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.evidence import collect
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
@@ -52,7 +52,7 @@ def failed(node: str) -> Json:
     about = {"kind": "Pod", "namespace": "team", "name": "train"}
     message = "Failed to prepare dynamic resources: NodePrepareResources failed for ResourceClaim a: b"
     named = {"metadata": {"name": "train.1"}, "involvedObject": about, "source": {"host": node}}
-    return {**named, "reason": claim_objects.PREPARE_FAILED, "message": message}
+    return {**named, "reason": collected_claims.PREPARE_FAILED, "message": message}
 
 
 @pytest.fixture
@@ -71,13 +71,13 @@ def chart(api: FakeApi) -> FakeApi:
     return api
 
 
-def read(reader: GapReader, *daemonsets: Json, waiting: t.Sequence[Json] = ()) -> claim_objects.ClaimObjects:
-    return claim_objects.read(reader, NAMESPACE, daemonsets, waiting)
+def read(reader: GapReader, *daemonsets: Json, waiting: t.Sequence[Json] = ()) -> collected_claims.ClaimObjects:
+    return collected_claims.read(reader, NAMESPACE, daemonsets, waiting)
 
 
 def test_nothing_is_read_where_nothing_uses_claims(api: FakeApi, reader: GapReader) -> None:
     others = [daemonset(containers=["worker"]), {**daemonset(), "metadata": {"name": "a", "namespace": "b"}}]
-    assert read(reader, *others, waiting=[{"metadata": {"name": "a"}, "spec": {}}]) == claim_objects.ClaimObjects()
+    assert read(reader, *others, waiting=[{"metadata": {"name": "a"}, "spec": {}}]) == collected_claims.ClaimObjects()
     assert api.log == []
 
 
@@ -91,7 +91,7 @@ def test_each_kind_is_one_request(chart: FakeApi, reader: GapReader) -> None:
         (f"{RESOURCE}/resourceslices", "spec.driver=gpu.nvidia.com"),
         (f"{RESOURCE}/resourceclaims", None),
         (DOMAINS, None),
-        (ALL_EVENTS, f"reason={claim_objects.PREPARE_FAILED}"),
+        (ALL_EVENTS, f"reason={collected_claims.PREPARE_FAILED}"),
         (PODS, "part=kubelet-plugin"),
     ]
     (plugin,) = found.kinds["draplugins"]
@@ -150,7 +150,7 @@ def test_pods_that_are_not_ready_and_those_of_nodes_with_failures_are_read_whole
 
 def test_of_many_pods_that_fail_alike_some_are_read(chart: FakeApi, reader: GapReader) -> None:
     chart.lists[PODS] = [pod(number, ready=False) for number in range(9)]
-    assert len(read(reader, daemonset()).pods) == claim_objects.READ_PLUGINS
+    assert len(read(reader, daemonset()).pods) == collected_claims.READ_PLUGINS
 
 
 def test_the_operators_own_pods_are_read_with_its_other_ones(chart: FakeApi, reader: GapReader) -> None:
@@ -174,6 +174,6 @@ def test_the_evidence_has_the_log_of_a_plugin_of_another_namespace(chart: FakeAp
     said = [(line.source, line.node) for line in evidence.lines if line.kind == "pod"]
     source = f"pod {CHART}/{NAME}-0, container"
     assert said == [(f"{source} compute-domains", "gpu-0000"), (f"{source} gpus", "gpu-0000")]
-    (event,) = (line for line in evidence.lines if claim_objects.PREPARE_FAILED in line.text)
+    (event,) = (line for line in evidence.lines if collected_claims.PREPARE_FAILED in line.text)
     assert (event.node, event.object) == ("gpu-0001", "pod team/train")
     assert len(evidence.objects["resourceslices"]) == 1 and "events" in evidence.objects
