@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import typing as t
 
 import pytest
@@ -15,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 
 from lab.cluster import Lab
 from tests.support.ansible import OPERATOR, ROOT, Playbook
+from tests.support.waits import sees
 
 pytestmark = [pytest.mark.slow("a stack comes, goes and comes again"), pytest.mark.wide]
 
@@ -108,3 +111,26 @@ def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     assert drivers(lab) == loaded
     again = ansible.run(BACK, operator_values=POLICY, **YES)
     assert (again.status, again.changed) == (0, 0), again.output
+
+
+def found(lab: Lab, kind: str) -> str:
+    return lab.kubectl("get", kind, "--output=name").strip()
+
+
+@pytest.mark.usefixtures("clean", "released")
+def test_a_move_that_was_killed_goes_on(lab: Lab, ansible: Playbook) -> None:
+    """It is killed while there is neither of the two stacks, when all nodes are held."""
+    first = ansible.run(OPERATOR, operator_values=POLICY)
+    assert first.status == 0, first.output
+    loaded = drivers(lab)
+    process = ansible.start(TO_DRA, operator_values=CLAIMS, **YES)
+    sees(lambda: not found(lab, "clusterpolicies"))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert found(lab, "gpuclusters") == ""
+    held = rows(lab)
+    assert [row["cordoned"] for row in held] == [True] * 4
+    moved = ansible.run(TO_DRA, operator_values=CLAIMS, operator_break_lock=True, **YES)
+    assert moved.status == 0, moved.output
+    assert [(row["claimable"], row["cordoned"]) for row in rows(lab)] == [(True, False)] * 4
+    assert drivers(lab) == loaded
