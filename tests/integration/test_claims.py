@@ -54,7 +54,10 @@ def resource_slice(node: str, generation: int = 1) -> dict[str, t.Any]:
         for number in range(8)
     ]
     pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices}
+    # Not by nodeName: a kubelet removes the slices of its node if their driver is away.
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    where = {"nodeSelectorTerms": [term]}
+    spec = {"driver": "gpu.nvidia.com", "nodeSelector": where, "pool": pool, "devices": devices}
     metadata = {"name": f"{node}-gpu.nvidia.com"}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 

@@ -415,7 +415,7 @@ def test_sharing_out(own_lab: Lab) -> None:
 @pytest.mark.wide
 def test_offering_gpus_by_claims(own_lab: Lab) -> None:
     user = User(own_lab, "claims")
-    config = {"sharing": None}
+    config = {"sharing": {"strategy": "MPS"}}
     claim = {"name": "one", "namespaces": ["default"], "device_class": "own"}
     wishes = {
         "classes": [{"name": "own", "extended_resource": "example.com/gpu", "config": config}],
