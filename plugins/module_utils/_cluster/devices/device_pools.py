@@ -196,8 +196,3 @@ def _selects(rule: Json, name: DeviceName) -> bool:
     if selector is None:
         return False
     return all(selector.get(field) in (None, value) for field, value in zip(("driver", "pool", "device"), name))
-
-
-def is_gpu_driver(pool: DevicePool) -> bool:
-    """Return whether a pool is of NVIDIA's driver for GPUs. Its driver for compute domains offers channels."""
-    return pool.driver == names.DRA_DRIVER

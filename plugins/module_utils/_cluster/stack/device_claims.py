@@ -31,7 +31,7 @@ class AllocatedClaim:
     """A claim that has devices.
 
     ``monitored`` are those for which it has admin access, which takes no device from other claims. ``pods`` are the
-    names of the pods for which it is reserved. A claim that ``is_going`` is deleted as soon as no pod uses it.
+    names of the pods for which it is reserved.
     """
 
     namespace: str
@@ -39,7 +39,6 @@ class AllocatedClaim:
     devices: tuple[DeviceName, ...]
     monitored: tuple[DeviceName, ...] = ()
     pods: tuple[str, ...] = ()
-    is_going: bool = False
 
     @property
     def gpus(self) -> int:
@@ -63,7 +62,6 @@ def allocated(claim: Json) -> AllocatedClaim | None:
         devices=tuple(device for device, is_admin in named if not is_admin),
         monitored=tuple(device for device, is_admin in named if is_admin),
         pods=tuple(user["name"] for user in status.get("reservedFor") or [] if user.get("resource") == "pods"),
-        is_going=bool(metadata.get("deletionTimestamp")),
     )
 
 
