@@ -77,6 +77,12 @@ nodes:
   type: list
   elements: str
   sample: [gpu-0000]
+held:
+  description: The nodes that an earlier run has taken out of service.
+  returned: always
+  type: list
+  elements: str
+  sample: []
 policy:
   description: Name of the ClusterPolicy, or null.
   returned: always

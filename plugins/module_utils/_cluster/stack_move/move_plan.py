@@ -39,6 +39,7 @@ def plan(cluster: Cluster, options: t.Mapping[str, t.Any], warn: t.Callable[[str
         "needed": step != "done",
         "step": step,
         "nodes": sorted(objects.name_of(node) for node in view.gpu_nodes),
+        "held": [objects.name_of(node) for node in _held(view)],
         "policy": objects.name_of(view.policy) if view.policy else None,
         "workloads": _workloads(held),
         **_findings.as_result(found),
@@ -78,8 +79,12 @@ def _step(view: MoveView) -> str:
         return "drain"
     if new is None:
         return "install"
-    is_held = any(hold_stamp.stamp_of(node, MOVE_PURPOSE) for node in view.gpu_nodes)
-    return "prove" if is_held else "done"
+    return "prove" if _held(view) else "done"
+
+
+def _held(view: MoveView) -> list[Json]:
+    """Return the nodes that a move holds."""
+    return [node for node in view.gpu_nodes if hold_stamp.stamp_of(node, MOVE_PURPOSE)]
 
 
 def _refusals(step: str, found: list[t.Any], held: list[pods.GpuPod], allowed: bool) -> t.Iterator[GpuOpsError]:

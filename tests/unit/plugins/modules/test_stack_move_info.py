@@ -75,7 +75,8 @@ def test_a_move_that_was_killed_goes_on(api: FakeApi, module: Run, to: str) -> N
     assert module(to=to).result["step"] == "install", "the old stack is gone, and the new one is not there"
     api.lists |= {new: objects}
     held(api)
-    assert module(to=to).result["step"] == "prove"
+    proving = module(to=to).result
+    assert (proving["step"], proving["held"]) == ("prove", ["gpu-0000"])
     del api.lists[NODES][0]["metadata"]["annotations"]
     api.lists[ALL_PODS] = [workload("train")]
     done = module(to=to)
