@@ -130,9 +130,17 @@ def read_claims(cluster: Cluster) -> t.Iterator[AllocatedClaim]:
 
 
 def served_version(cluster: Cluster, plural: str) -> str | None:
-    """Return the newest known version of resource.k8s.io that serves a kind, or None. Any user may ask this."""
+    """Return the newest known version of resource.k8s.io that serves a kind, or None.
+
+    Any user may ask this, unless an administrator has taken the ClusterRole ``system:discovery`` away. Then it is None.
+    """
     for version in names.DRA_VERSIONS:
-        served = cluster.get(f"/apis/{names.DRA_GROUP}/{version}")
+        try:
+            served = cluster.get(f"/apis/{names.DRA_GROUP}/{version}")
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            return None
         if any(item["name"] == plural for item in (served or {}).get("resources") or []):
             return version
     return None

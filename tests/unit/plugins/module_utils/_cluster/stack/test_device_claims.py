@@ -108,3 +108,17 @@ def test_a_version_counts_only_if_it_serves_the_kind() -> None:
             return {"resources": [{"name": "devicetaintrules"}]} if path.endswith("v1beta2") else None
 
     assert device_claims.served_version(DeviceTaintsOnly({}), "resourceclaims") is None
+
+
+def test_a_user_without_discovery_knows_no_version() -> None:
+    class Closed(ServedClaims):
+        reason: t.Any = "Forbidden"
+
+        def get(self, path: str) -> Json | None:
+            raise GpuOpsError("no", reason=self.reason)
+
+    closed = Closed({})
+    assert device_claims.served_version(closed, "resourceclaims") is None
+    closed.reason = "ServerError"
+    with pytest.raises(GpuOpsError):
+        device_claims.served_version(closed, "resourceclaims")
