@@ -38,8 +38,10 @@ class Looks:
         return self._rows
 
 
-def wait(looks: Looks, wanted: str = "new", path: Path | None = None, serving: int = 0) -> None:
-    request = types.SimpleNamespace(timeout_s=0.05, progress_path=str(path) if path else None)
+def wait(
+    looks: Looks, wanted: str = "new", path: Path | None = None, serving: int = 0, timeout_s: float = 0.05
+) -> None:
+    request = types.SimpleNamespace(timeout_s=timeout_s, progress_path=str(path) if path else None)
     chosen = exporter_rollout.WantedList(wanted, frozenset({"old", "new"}), serving)
     exporter_rollout.wait(t.cast("t.Any", looks), "gpus", chosen, t.cast("t.Any", request))
 
@@ -66,7 +68,7 @@ def test_the_wait_ends_when_the_exporters_have_the_list(wanted: str, mounted: st
     ids=["another", "none", "two of three", "not seen", "another operand"],
 )
 def test_it_goes_on_until_then(item: Json) -> None:
-    wait(Looks([item], [daemonset("new")]))
+    wait(Looks([item], [daemonset("new")]), timeout_s=60)
     with pytest.raises(GpuOpsError) as error:
         wait(Looks([item]))
     assert error.value.details["reason"] == "TimedOut"
@@ -120,5 +122,5 @@ def test_each_step_is_told_once(tmp_path: Path) -> None:
     path.touch()
     steps = [{**daemonset("new", generation=1), "status": None}]
     steps += [daemonset("new", updated=count) for count in (1, 1, 2, 2, 3)]
-    wait(Looks(*[[step] for step in steps], [daemonset("new")]), path=path)
+    wait(Looks(*[[step] for step in steps], [daemonset("new")]), path=path, timeout_s=60)
     assert re.findall(r"\d of \d", path.read_text()) == ["0 of 0", "1 of 3", "2 of 3", "3 of 3"]
