@@ -125,6 +125,7 @@ def refused(lab: Lab, item: dict[str, t.Any]) -> str:
     return str(error.value)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("devices")
 def test_the_example_gives_pods_their_gpus(lab: Lab, ansible: Playbook) -> None:
     done = [ansible.run(PLAYBOOK, *check, **WISHES) for check in (["--check"], [], [])]

@@ -162,6 +162,9 @@ RARE: dict[str, set[str]] = {
     # Jobs, port forwarding, priority classes of an earlier run, and pods in trouble.
     "verify": {
         *("create jobs.batch", "get jobs.batch", "list jobs.batch", "delete jobs.batch"),
+        # A claim for each workload.
+        *(f"{verb} resourceclaimtemplates.resource.k8s.io" for verb in ("create", "get", "list", "delete")),
+        "list resourceclaims.resource.k8s.io",
         *("create pods/portforward", "get priorityclasses.scheduling.k8s.io *"),
         *("get pods", "list events", "list controllerrevisions.apps", "watch nodes *"),
         "list leases.coordination.k8s.io",
@@ -203,6 +206,8 @@ RARE: dict[str, set[str]] = {
 
 
 TROUBLE = {
+    # Devices for claims, which each look at the stack asks for, and taints of such devices.
+    *("list resourceslices.resource.k8s.io *", "list devicetaintrules.resource.k8s.io *"),
     *("get pods", "get pods/log", "list events", "list pods *", "watch nodes *"),
     *("list controllerrevisions.apps", "list leases.coordination.k8s.io", "get nodes *"),
 }
