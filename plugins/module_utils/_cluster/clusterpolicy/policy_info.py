@@ -21,21 +21,26 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read and judge the ClusterPolicy, after a wait if the options request one. Return the module's result."""
+    observation, verdict = judged(cluster, options["name"], options)
+    policy = observation.policy
+    return {"clusterpolicy": changes.strip_managed(policy) if policy else {}, **described(policy, verdict)}
+
+
+def judged(cluster: Cluster, name: str, options: t.Mapping[str, t.Any]) -> tuple[Observation, Verdict]:
+    """Return what was observed and the verdict, after a wait if the options request one.
+
+    ``name`` is that of the ClusterPolicy; an empty one means the only ClusterPolicy, or the GPUCluster.
+    """
     refuse_below(options, wait_timeout=0)
-    namespace, name, limits = options["namespace"], options["name"], tolerance.of_options(options)
+    namespace, limits = options["namespace"], tolerance.of_options(options)
     if options["wait"] and not cluster.check_mode:
         timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
         try:
-            return _describe(*wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits))
+            return wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits)
         except GpuOpsError as e:
             raise for_a_person(e) from e
     observation = observe.observe(cluster, namespace, name, limits)
-    return _describe(observation, judge.judge(observation, limits))
-
-
-def _describe(observation: Observation, verdict: Verdict) -> Json:
-    policy = observation.policy
-    return {"clusterpolicy": changes.strip_managed(policy) if policy else {}, **described(policy, verdict)}
+    return observation, judge.judge(observation, limits)
 
 
 def described(item: Json | None, verdict: Verdict) -> Json:

@@ -221,17 +221,22 @@ def manifest(request: PolicyRequest, existing: Json | None, manager: str) -> Jso
     Server-side apply resets a field that its owner applied earlier and now leaves out.
     """
     kept = {} if request.purges or existing is None else ownership.applied_by(existing, manager)
-    spec = ownership.merged(kept.get("spec") or {}, request.spec)
-    metadata: Json = {"name": request.name}
-    for key, given in (("labels", request.labels), ("annotations", request.annotations)):
-        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, given)
-        metadata.update({key: values} if values else {})
+    metadata, spec = with_kept(kept, request.spec, request.labels, request.annotations)
     return {
         "apiVersion": names.CLUSTERPOLICY_API,
         "kind": "ClusterPolicy",
-        "metadata": metadata,
+        "metadata": {"name": request.name, **metadata},
         "spec": {**spec, **_empty_blocks(spec, existing, manager)},
     }
+
+
+def with_kept(kept: Json, spec: Json, labels: Json, annotations: Json) -> tuple[Json, Json]:
+    """Return the labels and annotations of an object, and its spec: what is given, and what is ``kept`` of before."""
+    metadata: Json = {}
+    for key, given in (("labels", labels), ("annotations", annotations)):
+        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, given)
+        metadata.update({key: values} if values else {})
+    return metadata, ownership.merged(kept.get("spec") or {}, spec)
 
 
 def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:

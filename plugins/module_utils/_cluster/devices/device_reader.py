@@ -42,24 +42,41 @@ NO_DEVICES = Offered()
 
 def read(cluster: Cluster) -> Offered:
     """Return the devices that NVIDIA's driver offers now. A cluster that does not serve the API offers none."""
-    version = device_claims.served_version(cluster, "resourceslices")
-    if version is None:
-        return NO_DEVICES
-    path = namespaced(f"{names.DRA_GROUP}/{version}", None, "resourceslices")
-    try:
-        parts, dummy = cluster.large_list(path, device_pools.part_of, fieldSelector=f"spec.driver={names.DRA_DRIVER}")
-    except GpuOpsError as e:
-        if e.reason != "Forbidden":
-            raise
-        return Offered(refusal=e.msg)
-    return Offered(tuple(device_pools.pools(parts, _taint_rules(cluster) if parts else ())))
+    return DeviceReader(cluster).read()
 
 
-def _taint_rules(cluster: Cluster) -> list[Json]:
-    """Return the DeviceTaintRules, or none if the cluster does not serve them or this user may not list them."""
-    version = device_claims.served_version(cluster, TAINT_RULES)
-    path = namespaced(f"{names.DRA_GROUP}/{version}", None, TAINT_RULES)
-    return cluster.list_readable(path).items if version else []
+class DeviceReader:
+    """Reads the devices again and again. Which versions the cluster serves is asked only once."""
 
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
-TAINT_RULES = "devicetaintrules"
+    def read(self) -> Offered:
+        """Return the devices that NVIDIA's driver offers now."""
+        if self._slices is None:
+            return NO_DEVICES
+        chosen = f"spec.driver={names.DRA_DRIVER}"
+        try:
+            parts, dummy = self._cluster.large_list(self._slices, device_pools.part_of, fieldSelector=chosen)
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            return Offered(refusal=e.msg)
+        return Offered(tuple(device_pools.pools(parts, self._taint_rules() if parts else ())))
+
+    def _taint_rules(self) -> list[Json]:
+        """Return the DeviceTaintRules, or none if the cluster does not serve them or this user may not list them."""
+        return self._cluster.list_readable(self._rules).items if self._rules else []
+
+    @functools.cached_property
+    def _slices(self) -> str | None:
+        return self._path("resourceslices")
+
+    @functools.cached_property
+    def _rules(self) -> str | None:
+        return self._path("devicetaintrules")
+
+    def _path(self, plural: str) -> str | None:
+        """Return the path of a kind in the newest version that is served, or None."""
+        version = device_claims.served_version(self._cluster, plural)
+        return namespaced(f"{names.DRA_GROUP}/{version}", None, plural) if version else None

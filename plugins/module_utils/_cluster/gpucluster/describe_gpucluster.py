@@ -14,27 +14,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, policy_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import cluster_gates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster import gpucluster_refusals
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra_gates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def describe(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read and judge the GPUCluster, after a wait if the options request one. Return the module's result."""
-    refuse_below(options, wait_timeout=0)
-    namespace, limits = options["namespace"], tolerance.of_options(options)
-    if options["wait"] and not cluster.check_mode:
-        timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
-        try:
-            observation, verdict = wait.until_ready(cluster, namespace, "", timeout_s, progress_path, limits)
-        except GpuOpsError as e:
-            raise policy_info.for_a_person(e) from e
-    else:
-        observation = observe.observe(cluster, namespace, "", limits)
-        verdict = judge.judge(observation, limits)
+    observation, verdict = policy_info.judged(cluster, "", options)
     found = next(iter(observation.gpuclusters), None)
     gates = gpucluster_refusals.gates_of((found or {}).get("spec") or {})
     return {

@@ -97,14 +97,10 @@ def _spec(options: t.Mapping[str, t.Any]) -> Json:
 def manifest(request: GpuClusterRequest, existing: Json | None, manager: str) -> Json:
     """Return the object to apply: what is given, and what the manager set earlier unless it purges."""
     kept = {} if request.purges or existing is None else ownership.applied_by(existing, manager)
-    wanted = ownership.merged(kept.get("spec") or {}, request.spec)
-    metadata: Json = {"name": names.GPUCLUSTER}
-    for key, given in (("labels", request.labels), ("annotations", request.annotations)):
-        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, given)
-        metadata.update({key: values} if values else {})
+    metadata, wanted = spec.with_kept(kept, request.spec, request.labels, request.annotations)
     return {
         "apiVersion": names.GPUCLUSTER_API,
         "kind": "GPUCluster",
-        "metadata": metadata,
+        "metadata": {"name": names.GPUCLUSTER, **metadata},
         "spec": {"draDriver": {}, **wanted},
     }

@@ -60,7 +60,7 @@ def read_policies(cluster: Cluster) -> list[Json] | None:
 
 
 class Observer:
-    """Looks at the stack. It keeps the nodes between two looks.
+    """Looks at the stack. It keeps the nodes between two looks, and which APIs the cluster serves.
 
     An empty name means the only ClusterPolicy, and an empty namespace the one that its status names. ``slim`` says what
     is kept of each node.
@@ -76,6 +76,7 @@ class Observer:
     ) -> None:
         self._cluster, self._namespace, self._name, self._limits = cluster, namespace, name, limits
         self._nodes = NodeReader(cluster, slim)
+        self._devices = device_reader.DeviceReader(cluster)
 
     def look(self) -> Observation:
         """Read everything that the judge needs."""
@@ -86,7 +87,7 @@ class Observer:
         gpuclusters = cluster.list_readable(GPUCLUSTERS_PATH)
         name, namespace = found(policies, gpuclusters.items, self._name, self._namespace)
         drivers = cluster.list_readable(NVIDIADRIVERS_PATH)
-        offered = device_reader.read(cluster)
+        offered = self._devices.read()
         # An old DaemonSet would show the revision before our own edit as complete.
         daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
         deployments = cluster.list(namespaced("apps/v1", namespace, "deployments"), resourceVersion="") or []

@@ -26,6 +26,14 @@ def test_the_newest_served_version_is_read(api: FakeApi, version: str) -> None:
     assert device_reader.read(Cluster(api.connection)).can_claim("gpu-0000")
 
 
+def test_the_served_versions_are_asked_for_once(api: FakeApi) -> None:
+    api.lists |= {SLICES: [slice_of(0)], RULES: []}
+    reader = device_reader.DeviceReader(Cluster(api.connection))
+    assert reader.read() == reader.read()
+    asked = [path for dummy, path, dummy in api.log]
+    assert asked.count(SLICES) == asked.count(RULES) == asked.count("/apis/resource.k8s.io/v1") == 2
+
+
 def test_rules_are_read_only_if_there_are_devices(api: FakeApi) -> None:
     api.lists |= {SLICES: [], RULES: []}
     assert device_reader.read(Cluster(api.connection)) == device_reader.NO_DEVICES
