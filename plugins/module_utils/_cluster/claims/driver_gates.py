@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster.gpucluster_refusals import gates_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra_gates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -40,8 +41,7 @@ def read(cluster: Cluster) -> DriverGates:
     found = cluster.list_readable(namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS))
     if found.items:
         item = found.items[0]
-        gates = ((item.get("spec") or {}).get("draDriver") or {}).get("featureGates") or {}
-        return DriverGates(gates, f"GPUCluster {objects.name_of(item)}", _FIELD)
+        return DriverGates(gates_of(item.get("spec") or {}), f"GPUCluster {objects.name_of(item)}", _FIELD)
     daemonsets = cluster.list_readable(namespaced("apps/v1", None, "daemonsets"))
     plugins = [(item, each) for item in daemonsets.items for each in _containers(item) if _is_plugin(item, each)]
     if plugins:

@@ -17,6 +17,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster.gpucluster_refusals import gates_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
@@ -189,8 +190,7 @@ def _to_device_plugin(view: MoveView) -> Findings:
     if view.domains:
         message = f"ComputeDomains exist ({first_few([objects.full_name(item) for item in view.domains])})."
         yield _failure("compute_domains", message, "Delete them first: only the GPUCluster's controller can.")
-    gates = ((view.gpucluster or {}).get("spec") or {}).get("draDriver", {}).get("featureGates") or {}
-    if gates.get("DynamicMIG"):
+    if gates_of((view.gpucluster or {}).get("spec") or {}).get("DynamicMIG"):
         message = "The driver makes MIG devices for claims (DynamicMIG). It may leave some behind."
         yield _warning("mig", message, "Declare the layouts (mig_layouts), so that the MIG manager makes them anew.")
 
