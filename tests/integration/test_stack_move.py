@@ -6,17 +6,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
-import signal
 import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows, tolerance
 
-from lab.cluster import Lab
-from tests.support.ansible import OPERATOR, ROOT, Playbook
+from lab.cluster import Lab, faults
+from lab.cluster.faults import operands
+from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
 from tests.support.waits import sees
 
 pytestmark = [pytest.mark.slow("a stack comes, goes and comes again"), pytest.mark.wide]
@@ -27,8 +27,8 @@ CLAIMS = {"clusterPolicy": {"deployCR": False}, "gpuCluster": {"deployCR": True}
 YES = {"stack_move_accept_preview": True, "stack_move_allow_disruption": True}
 
 
-def job(name: str, **container: t.Any) -> dict[str, t.Any]:
-    pod = {
+def job(name: str, replicas: int = 2, **container: t.Any) -> dict[str, t.Any]:
+    pod: dict[str, t.Any] = {
         "containers": [{"name": "c", "image": "busybox", **container}],
         # A pod that tolerates everything comes back to a cordoned node.
         "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
@@ -40,11 +40,35 @@ def job(name: str, **container: t.Any) -> dict[str, t.Any]:
         "kind": "Deployment",
         "metadata": {"name": name},
         "spec": {
-            "replicas": 2,
+            "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
+
+
+def claiming(gpus: int = 1, replicas: int = 2) -> list[dict[str, t.Any]]:
+    """Return a job whose pods have claims, and the template of these claims."""
+    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": gpus}}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpus"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    made = job("claiming", replicas, resources={"claims": [{"name": "gpus"}]})
+    made["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    return [template, made]
+
+
+def create(lab: Lab, *items: dict[str, t.Any]) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    lab.kubectl("create", "--filename=-", "--namespace=default", stdin=json.dumps(listed))
+
+
+def ready(lab: Lab, name: str) -> int:
+    shown = ("--namespace=default", "--output=jsonpath={.status.readyReplicas}")
+    return int(lab.kubectl("get", f"deployment/{name}", *shown) or 0)
 
 
 def rows(lab: Lab) -> list[dict[str, t.Any]]:
@@ -63,15 +87,15 @@ def drivers(lab: Lab) -> str:
 @pytest.fixture
 def released(lab: Lab) -> t.Iterator[None]:
     yield
-    lab.kubectl("delete", "deployment,pod", "--all", "--namespace=default", "--grace-period=0")
+    kinds = "deployment,resourceclaimtemplate,pod"
+    lab.kubectl("delete", kinds, "--all", "--namespace=default", "--grace-period=0")
 
 
 @pytest.mark.usefixtures("clean", "released")
 def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     first = ansible.run(OPERATOR, operator_values=POLICY)
     assert first.status == 0, first.output
-    uses = job("train", resources={"limits": {"nvidia.com/gpu": "1"}})
-    lab.kubectl("create", "--filename=-", "--namespace=default", stdin=json.dumps(uses))
+    create(lab, job("train", resources={"limits": {"nvidia.com/gpu": "1"}}))
     lab.kubectl("rollout", "status", "deployment/train", "--namespace=default", "--timeout=60s")
     loaded = drivers(lab)
     assert loaded
@@ -117,20 +141,60 @@ def found(lab: Lab, kind: str) -> str:
     return lab.kubectl("get", kind, "--output=name").strip()
 
 
+def cordoned(lab: Lab) -> int:
+    shown = lab.kubectl("get", "nodes", "--output=jsonpath={.items[*].spec.unschedulable}")
+    return shown.count("true")
+
+
+MOMENTS: dict[str, t.Callable[[Lab], bool]] = {
+    "the drain has begun": lambda lab: cordoned(lab) > 0,
+    "there is neither of the two stacks": lambda lab: not found(lab, "clusterpolicies"),
+    "the new stack is there": lambda lab: bool(found(lab, "gpuclusters")),
+    "the first nodes are back": lambda lab: cordoned(lab) < 4,
+}
+
+
 @pytest.mark.usefixtures("clean", "released")
-def test_a_move_that_was_killed_goes_on(lab: Lab, ansible: Playbook) -> None:
-    """It is killed while there is neither of the two stacks, when all nodes are held."""
+def test_a_move_that_is_killed_at_any_step_is_finished_by_the_next_run(lab: Lab, ansible: Playbook) -> None:
     first = ansible.run(OPERATOR, operator_values=POLICY)
     assert first.status == 0, first.output
     loaded = drivers(lab)
-    process = ansible.start(TO_DRA, operator_values=CLAIMS, **YES)
-    sees(lambda: not found(lab, "clusterpolicies"))
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert found(lab, "gpuclusters") == ""
-    held = rows(lab)
-    assert [row["cordoned"] for row in held] == [True] * 4
-    moved = ansible.run(TO_DRA, operator_values=CLAIMS, operator_break_lock=True, **YES)
+    for moment, has_come in MOMENTS.items():
+        options = {"operator_values": CLAIMS, "operator_break_lock": True, **YES}
+        process = ansible.plain.start(TO_DRA, **options)
+        sees(functools.partial(has_come, lab))
+        kill_all(process, in_module=False)
+        check = ansible.run(TO_DRA, "--check", **options)
+        assert check.status == 0, (moment, check.output)
+    moved = ansible.run(TO_DRA, **options)
     assert moved.status == 0, moved.output
     assert [(row["claimable"], row["cordoned"]) for row in rows(lab)] == [(True, False)] * 4
     assert drivers(lab) == loaded
+    again = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
+    assert (again.status, again.changed) == (0, 0), again.output
+
+
+@pytest.mark.usefixtures("clean", "released")
+def test_a_node_that_is_not_proved_stays_out_of_service_until_the_next_run_proves_it(
+    lab: Lab, ansible: Playbook
+) -> None:
+    first = ansible.run(OPERATOR, operator_values=POLICY)
+    assert first.status == 0, first.output
+    operands.annotate_new_pods(lab, "nvidia-dra-driver-kubelet-plugin", "image-pull-backoff", "gpu-0002")
+    try:
+        partly = ansible.run(TO_DRA, operator_values=CLAIMS, stack_move_wait_timeout=20, **YES)
+    finally:
+        faults.clear(lab)
+    assert partly.status == 2 and "1 of 4 nodes were not proved" in partly.message, partly.output
+    assert "gpu-0002: " in partly.message
+    assert [row["name"] for row in rows(lab) if row["cordoned"]] == ["gpu-0002"]
+    create(lab, *claiming())
+    lab.kubectl("rollout", "status", "deployment/claiming", "--namespace=default", "--timeout=60s")
+    sees(lambda: all(row["claimable"] for row in rows(lab)))
+
+    check = ansible.run(TO_DRA, "--check", operator_values=CLAIMS, **YES)
+    assert check.status == 0, check.output
+    rest = ansible.run(TO_DRA, operator_values=CLAIMS, stack_move_accept_preview=True)
+    assert rest.status == 0, rest.output
+    assert not any(row["cordoned"] for row in rows(lab))
+    assert ready(lab, "claiming") == 2, "the nodes in service keep their pods"

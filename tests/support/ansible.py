@@ -168,13 +168,14 @@ def on(lab: Lab) -> Playbook:
     return Playbook(lab.kubeconfig, lab.helm, {"operator_chart_ref": lab.chart, "operator_wait_timeout": 120})
 
 
-def kill_all(process: subprocess.Popen[str]) -> None:
+def kill_all(process: subprocess.Popen[str], *, in_module: bool = True) -> None:
     """Kill a run and all its descendants, at once: Ansible's workers have their own sessions.
 
-    It must be a run of `Playbook.plain`, whose modules are descendants.
+    It must be a run of `Playbook.plain`, whose modules are descendants. It is killed in a module, unless ``in_module``
+    is False: then it may be between two tasks.
     """
     doomed = descendants(process)
-    assert len(doomed) > 2, "The module should run in a separate process."
+    assert len(doomed) > 2 or not in_module, "The module should run in a separate process."
     _kill(doomed)
     _rest(process)
 
