@@ -48,6 +48,14 @@ options:
     description: Whether pods that use GPUs may be evicted.
     type: bool
     default: false
+  force:
+    description: Whether this includes pods without a controller, which nobody starts again.
+    type: bool
+    default: false
+  delete_emptydir_data:
+    description: Whether this includes pods with emptyDir volumes, whose data is lost.
+    type: bool
+    default: false
 seealso:
   - module: gpuops.nvidia.gpucluster
   - module: gpuops.nvidia.clusterpolicy
@@ -126,6 +134,8 @@ SPEC = ArgumentSpec(
         "has_cdi": {"type": "bool", "default": False},
         "drop_sharing": {"type": "bool", "default": False},
         "allow_disruption": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+        "delete_emptydir_data": {"type": "bool", "default": False},
     },
 ).including(CONNECTION, CHECK_REFUSAL)
 

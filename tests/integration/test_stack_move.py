@@ -109,6 +109,15 @@ def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     refused = ansible.run(TO_DRA, operator_values=POLICY, **YES)
     assert refused.status == 2 and "bring no GPUCluster" in refused.message and refused.changed == 0, refused.output
 
+    agent = job("agent", resources={"limits": {"nvidia.com/gpu": "1"}})
+    del agent["spec"]["replicas"]
+    create(lab, {**agent, "kind": "DaemonSet"})
+    lab.kubectl("rollout", "status", "daemonset/agent", "--namespace=default", "--timeout=60s")
+    refused = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
+    assert refused.status == 2 and "a drain leaves them: default/agent-" in refused.message, refused.output
+    assert refused.changed == 0
+    lab.kubectl("delete", "daemonset/agent", "--namespace=default", "--cascade=foreground", "--timeout=60s")
+
     check = ansible.run(TO_DRA, "--check", operator_values=CLAIMS, **YES)
     assert check.status == 0, check.output
     assert "Remove the ClusterPolicy" in check.output and "default ReplicaSet/train" in check.output

@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.devic
     ClaimReader,
     extended_resources,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import ignores_cordons, is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import quantity
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -87,6 +87,8 @@ class GpuPod:
     """Whether it has an emptyDir volume, so that a drain refuses to delete it."""
     owner: str = dataclasses.field(default="", compare=False)
     """The kind and the name of its controller, or an empty string."""
+    ignores_cordons: bool = dataclasses.field(default=False, compare=False)
+    """Whether the scheduler may put it on a cordoned node."""
 
 
 def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | None = None) -> list[GpuPod]:
@@ -103,7 +105,7 @@ def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | No
             counted |= set(held)
             gpus |= {names.DRA_DRIVER: devices} if devices else {}
             meta = pod["metadata"]
-            facts = (is_bare(pod), bool(local_data(pod)), owner_of(pod))
+            facts = (is_bare(pod), bool(local_data(pod)), owner_of(pod), ignores_cordons(pod["spec"]))
             found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, *facts))
     return found
 

@@ -18,9 +18,11 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster.gpucluster_refusals import gates_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -53,14 +55,20 @@ class MoveView:
     """Whether the user says that older containerds have CDI switched on."""
     drops_sharing: bool
     """Whether the user gives up sharing by the device plugin."""
+    held: list[GpuPod]
+    """The pods that hold GPUs."""
+    permits: EvictionPermits
+    """What the user permits to happen to pods."""
 
 
 def checks(view: MoveView) -> Findings:
     """Yield the findings, while the old stack is still there: after that, there is no way but forward."""
     if view.target == "claims" and view.policy is not None:
         yield from _to_claims(view, view.policy.get("spec") or {})
+        yield from _pods(view)
     if view.target == "device_plugin" and view.gpucluster is not None:
         yield from _to_device_plugin(view)
+        yield from _pods(view)
 
 
 def _failure(check: str, message: str, remedy: str, found: t.Sequence[Json] = ()) -> ClusterFinding:
@@ -86,6 +94,46 @@ def _to_claims(view: MoveView, spec: Json) -> Findings:
     yield from _sharing(view, spec)
     yield from _mig(view)
     yield from _quotas(view)
+
+
+def _pods(view: MoveView) -> Findings:
+    """Find pods that a drain leaves, or that come back at once: with them, it would end when most nodes are empty."""
+    yield from _about_pods(
+        view,
+        "are of DaemonSets, or static, and a drain leaves them",
+        "Delete their DaemonSets, or give them a node selector that matches no node, until the move is done.",
+        [pod for pod in view.held if _stays(pod)],
+    )
+    yield from _about_pods(
+        view,
+        "tolerate cordons, so that their controllers start them again on the node that they have to leave",
+        f"Scale them down, or let them not tolerate {nodes.CORDON['key']}.",
+        [pod for pod in view.held if pod.ignores_cordons and not _stays(pod) and not pod.is_bare],
+    )
+    yield from _about_pods(
+        view,
+        "have no controller that would start them again",
+        "Delete them, or set stack_move_force: true.",
+        [pod for pod in view.held if pod.is_bare and not view.permits.force],
+    )
+    yield from _about_pods(
+        view,
+        "would lose the data of their emptyDir volumes",
+        "Delete them, or set stack_move_delete_emptydir_data: true.",
+        [pod for pod in view.held if pod.keeps_data and not view.permits.delete_emptydir_data],
+    )
+
+
+def _stays(pod: GpuPod) -> bool:
+    return pod.owner.startswith(("DaemonSet/", "Node/"))
+
+
+def _about_pods(view: MoveView, what: str, remedy: str, found: list[GpuPod]) -> Findings:
+    if found:
+        named = first_few([f"{pod.namespace}/{pod.name} on {pod.node}" for pod in found])
+        on = {pod.node for pod in found}
+        affected = [node for node in view.gpu_nodes if objects.name_of(node) in on]
+        yield _failure("pods", f"Pods that use GPUs {what}: {named}.", remedy, affected)
 
 
 def _drivers(view: MoveView, spec: Json) -> Findings:

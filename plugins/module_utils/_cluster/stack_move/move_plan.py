@@ -14,6 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusa
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster import gpucluster_refusals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold_stamp
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims, nodes, objects, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
@@ -31,7 +32,7 @@ def plan(cluster: Cluster, options: t.Mapping[str, t.Any], warn: t.Callable[[str
     view = _view(cluster, options)
     step = _step(view)
     found = list(checks(view))
-    held = pods.gpu_pods(cluster, options["namespace"])
+    held = view.held
     for finding in found:
         if finding.level == "warning":
             warn(f"{finding.message} {finding.remedy}".strip())
@@ -67,6 +68,8 @@ def _view(cluster: Cluster, options: t.Mapping[str, t.Any]) -> MoveView:
         quotas=cluster.list_readable(namespaced("v1", None, "resourcequotas")).items,
         has_cdi=options["has_cdi"],
         drops_sharing=options["drop_sharing"],
+        held=pods.gpu_pods(cluster, options["namespace"]),
+        permits=EvictionPermits(options["force"], options["delete_emptydir_data"]),
     )
 
 

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack_move import move_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack_move.move_checks import MoveView
 
@@ -30,6 +33,8 @@ def found(target: str = "claims", spec: Json | None = None, **changes: t.Any) ->
         "quotas": [],
         "has_cdi": False,
         "drops_sharing": False,
+        "held": [],
+        "permits": EvictionPermits(),
     }
     return list(move_checks.checks(MoveView(**{**facts, **changes})))
 
@@ -67,6 +72,34 @@ def test_after_the_old_stack_is_gone_nothing_is_checked() -> None:
 def test_what_a_gpucluster_cannot_follow(changes: Json, check: str) -> None:
     [finding] = found(**changes)
     assert (finding.check, finding.level) == (check, "failure") and finding.remedy
+
+
+TRAIN = GpuPod("ml", "train", "gpu-0001", {"nvidia.com/gpu": 1}, owner="ReplicaSet/train")
+
+
+@pytest.mark.parametrize("target", ["claims", "device_plugin"])
+@pytest.mark.parametrize(
+    ("facts", "permits", "told"),
+    [
+        ({}, {}, None),
+        ({"owner": "DaemonSet/agent", "ignores_cordons": True}, {"force": True}, "a drain leaves them"),
+        ({"owner": "Node/gpu-0001", "ignores_cordons": True}, {"force": True}, "a drain leaves them"),
+        ({"ignores_cordons": True}, {"force": True}, "tolerate cordons"),
+        ({"owner": "", "is_bare": True}, {}, "no controller"),
+        ({"owner": "", "is_bare": True, "ignores_cordons": True}, {"force": True}, None),
+        ({"keeps_data": True}, {"force": True}, "emptyDir"),
+        ({"keeps_data": True}, {"delete_emptydir_data": True}, None),
+    ],
+)
+def test_pods_that_a_drain_would_leave(target: str, facts: Json, permits: Json, told: str | None) -> None:
+    held = [dataclasses.replace(TRAIN, **facts)]
+    findings = found(target, held=held, permits=EvictionPermits(**permits))
+    if told is None:
+        assert findings == []
+    else:
+        [finding] = findings
+        assert (finding.check, finding.level, finding.nodes) == ("pods", "failure", ("gpu-0001",))
+        assert told in finding.message and "ml/train on gpu-0001" in finding.message
 
 
 def test_drivers_of_nvidiadrivers_and_of_hosts_stay() -> None:
