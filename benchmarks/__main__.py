@@ -24,7 +24,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import broken, monitoring
+from benchmarks import broken, monitoring, stack_move
 from lab.cluster import Lab, Options, faults
 from lab.cluster.nodes import bulk
 from lab.cluster.nodes.fleet import NOTE
@@ -539,6 +539,7 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "monitoring-1000": functools.partial(monitoring.compared, 1000),
     "mig-rollout-1000": functools.partial(mig_rollout, 1000, 100, 40.0),
     "driver-upgrade-200": functools.partial(driver_upgrade, 200, 50, 20.0),
+    "dra-move-200": functools.partial(stack_move.compared, 200),
     "driver-watch-1000": functools.partial(driver_watch, 1000, 100, 120.0, 300.0),
     "gpu-facts-8": gpu_facts_8,
     "host-rerun-8": host_rerun_8,

@@ -19,7 +19,7 @@ from lab.cluster.faults import operands
 from tests.support.ansible import OPERATOR, ROOT, Playbook, kill_all
 from tests.support.waits import sees
 
-pytestmark = [pytest.mark.slow("a stack comes, goes and comes again"), pytest.mark.wide]
+pytestmark = pytest.mark.slow("a stack comes, goes and comes again")
 
 TO_DRA, BACK = ROOT / "playbooks" / "to_dra.yml", ROOT / "playbooks" / "to_device_plugin.yml"
 POLICY = {"driver": {"nvidiaDriverCRD": {"enabled": True}}}
@@ -84,6 +84,17 @@ def drivers(lab: Lab) -> str:
     return lab.kubectl(*shown, "--output=jsonpath={.items[*].metadata.uid}")
 
 
+def with_train(lab: Lab, ansible: Playbook) -> str:
+    """Bring up the stack with the device plugin and a job that uses GPUs. Returns the driver's pods."""
+    first = ansible.run(OPERATOR, operator_values=POLICY)
+    assert first.status == 0, first.output
+    create(lab, job("train", resources={"limits": {"nvidia.com/gpu": "1"}}))
+    lab.kubectl("rollout", "status", "deployment/train", "--namespace=default", "--timeout=60s")
+    loaded = drivers(lab)
+    assert loaded
+    return loaded
+
+
 @pytest.fixture
 def released(lab: Lab) -> t.Iterator[None]:
     yield
@@ -92,31 +103,10 @@ def released(lab: Lab) -> t.Iterator[None]:
 
 
 @pytest.mark.usefixtures("clean", "released")
-def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
-    first = ansible.run(OPERATOR, operator_values=POLICY)
-    assert first.status == 0, first.output
-    create(lab, job("train", resources={"limits": {"nvidia.com/gpu": "1"}}))
-    lab.kubectl("rollout", "status", "deployment/train", "--namespace=default", "--timeout=60s")
-    loaded = drivers(lab)
-    assert loaded
-
-    for missing, told in (
-        ({"stack_move_allow_disruption": True}, "technology preview"),
-        ({"stack_move_accept_preview": True}, "2 pods use GPUs"),
-    ):
-        refused = ansible.run(TO_DRA, operator_values=CLAIMS, **missing)
-        assert refused.status == 2 and told in refused.message and refused.changed == 0, refused.output
-    refused = ansible.run(TO_DRA, operator_values=POLICY, **YES)
-    assert refused.status == 2 and "bring no GPUCluster" in refused.message and refused.changed == 0, refused.output
-
-    agent = job("agent", resources={"limits": {"nvidia.com/gpu": "1"}})
-    del agent["spec"]["replicas"]
-    create(lab, {**agent, "kind": "DaemonSet"})
-    lab.kubectl("rollout", "status", "daemonset/agent", "--namespace=default", "--timeout=60s")
-    refused = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
-    assert refused.status == 2 and "a drain leaves them: default/agent-" in refused.message, refused.output
-    assert refused.changed == 0
-    lab.kubectl("delete", "daemonset/agent", "--namespace=default", "--cascade=foreground", "--timeout=60s")
+def test_a_cluster_goes_to_claims_as_its_check_says(lab: Lab, ansible: Playbook) -> None:
+    loaded = with_train(lab, ansible)
+    refused = ansible.run(TO_DRA, operator_values=CLAIMS, stack_move_accept_preview=True)
+    assert refused.status == 2 and "2 pods use GPUs" in refused.message and refused.changed == 0, refused.output
 
     check = ansible.run(TO_DRA, "--check", operator_values=CLAIMS, **YES)
     assert check.status == 0, check.output
@@ -131,6 +121,14 @@ def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     assert [[part["resource"] for part in row["slices"]] for row in seen] == [["gpu.nvidia.com"]] * 4
     assert drivers(lab) == loaded
     assert lab.kubectl("get", "pods", "--namespace=default", "--field-selector=status.phase=Running", "-oname") == ""
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("clean", "released")
+def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
+    loaded = with_train(lab, ansible)
+    moved = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
+    assert moved.status == 0, moved.output
     again = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
     assert (again.status, again.changed) == (0, 0), again.output
 
@@ -144,6 +142,27 @@ def test_there_and_back(lab: Lab, ansible: Playbook) -> None:
     assert drivers(lab) == loaded
     again = ansible.run(BACK, operator_values=POLICY, **YES)
     assert (again.status, again.changed) == (0, 0), again.output
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("clean", "released")
+def test_what_stands_in_the_way_is_said_before_anything_changes(lab: Lab, ansible: Playbook) -> None:
+    with_train(lab, ansible)
+    for values, given, told in (
+        (CLAIMS, {"stack_move_allow_disruption": True}, "technology preview"),
+        (POLICY, YES, "bring no GPUCluster"),
+    ):
+        refused = ansible.run(TO_DRA, operator_values=values, **given)
+        assert refused.status == 2 and told in refused.message and refused.changed == 0, refused.output
+
+    agent = job("agent", resources={"limits": {"nvidia.com/gpu": "1"}})
+    del agent["spec"]["replicas"]
+    create(lab, {**agent, "kind": "DaemonSet"})
+    lab.kubectl("rollout", "status", "daemonset/agent", "--namespace=default", "--timeout=60s")
+    refused = ansible.run(TO_DRA, operator_values=CLAIMS, **YES)
+    assert refused.status == 2 and "a drain leaves them: default/agent-" in refused.message, refused.output
+    assert refused.changed == 0
+    lab.kubectl("delete", "daemonset/agent", "--namespace=default", "--cascade=foreground", "--timeout=60s")
 
 
 def found(lab: Lab, kind: str) -> str:
@@ -163,6 +182,7 @@ MOMENTS: dict[str, t.Callable[[Lab], bool]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("clean", "released")
 def test_a_move_that_is_killed_at_any_step_is_finished_by_the_next_run(lab: Lab, ansible: Playbook) -> None:
     first = ansible.run(OPERATOR, operator_values=POLICY)
@@ -183,6 +203,7 @@ def test_a_move_that_is_killed_at_any_step_is_finished_by_the_next_run(lab: Lab,
     assert (again.status, again.changed) == (0, 0), again.output
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("clean", "released")
 def test_a_node_that_is_not_proved_stays_out_of_service_until_the_next_run_proves_it(
     lab: Lab, ansible: Playbook

@@ -94,6 +94,7 @@ def _to_claims(view: MoveView, spec: Json) -> Findings:
     yield from _sharing(view, spec)
     yield from _mig(view)
     yield from _quotas(view)
+    yield from _karpenter(view)
 
 
 def _pods(view: MoveView) -> Findings:
@@ -232,6 +233,19 @@ def _quotas(view: MoveView) -> Findings:
         )
         remedy = "Claims are limited by DeviceClass (gpu_claims, quotas)."
         yield _warning("quotas", message, remedy)
+
+
+KARPENTER = "karpenter.sh/nodepool"
+"""The label of Karpenter's nodes. For claims it makes nodes with ``settings.enableDRA`` alone, which is alpha
+(https://karpenter.sh/docs/tasks/dra/)."""
+
+
+def _karpenter(view: MoveView) -> Findings:
+    made = [node for node in view.gpu_nodes if KARPENTER in objects.labels_of(node)]
+    if made:
+        message = f"Karpenter made {_named(made)}, and makes nodes for claims only with its alpha setting enableDRA."
+        remedy = "Set settings.enableDRA in Karpenter's chart, or keep nodes for the claims that you expect."
+        yield _warning("autoscaler", message, remedy, made)
 
 
 def _to_device_plugin(view: MoveView) -> Findings:

@@ -102,6 +102,13 @@ def test_pods_that_a_drain_would_leave(target: str, facts: Json, permits: Json, 
         assert told in finding.message and "ml/train on gpu-0001" in finding.message
 
 
+def test_nodes_of_karpenter_are_a_warning() -> None:
+    made = labelled()
+    made["metadata"]["labels"]["karpenter.sh/nodepool"] = "gpus"
+    [finding] = found(gpu_nodes=[node(0), made])
+    assert (finding.check, finding.level, finding.nodes) == ("autoscaler", "warning", ("gpu-0001",))
+
+
 def test_drivers_of_nvidiadrivers_and_of_hosts_stay() -> None:
     assert found(spec={"driver": {"useNvidiaDriverCRD": True}}, nvidiadrivers=[{"metadata": {"name": "x"}}]) == []
 
