@@ -123,6 +123,7 @@ def test_pods_that_wait_for_a_gpu_and_pods_that_have_one(api: FakeApi, evidence:
             "is_bare": False,
             "keeps_data": False,
             "owner": "ReplicaSet/has",
+            "ignores_cordons": False,
         }
     ]
     assert any(line.text == "FailedScheduling: 0/2 nodes" for line in found.lines)
