@@ -118,6 +118,7 @@ NVIDIA_COMPONENTS = (
         "the device plugin",
         r"nvidia-device-plugin|config-manager|mps-control-daemon|k8s-device-plugin",
         r"k8s-device-plugin|nvidia-device-plugin|mps-control-daemon|error (?:starting|getting) plugins"
+        r"|nvidia-cuda-mps|\[[\d-]{10} [\d:.]{12} +(?:Control|Server|Other|Legacy Server) +\d+\]|/mps/nvidia\.com/"
         r"|error getting daemons|Retr[ei]{2}ving plugins|NvidiaDevicePlugin|MPS (?:control )?daemon",
         "It offers the GPUs of the node to the kubelet as nvidia.com/gpu, and with sharing or MIG in parts.",
         "Pods that ask for nvidia.com/gpu stay Pending until it offers some.",

@@ -48,3 +48,10 @@ def test_a_line_of_the_kubelet_that_quotes_the_toolkit_is_of_both() -> None:
 
 def test_no_two_components_have_one_key() -> None:
     assert len(whose_line.BY_KEY) == len(whose_line.COMPONENTS)
+
+
+def test_the_lines_around_name_the_component_of_a_line_without_a_name() -> None:
+    assert whose_line.near(["Error: unable to load config", "error running nvidia-toolkit: exit status 1"]) == "toolkit"
+    assert whose_line.near(["mig-parted failed", "error running nvidia-toolkit"]) == "", "two components: nobody knows"
+    assert whose_line.near(["kubelet[7]: error", "CUDA error: unknown"]) == "", "these quote anything"
+    assert whose_line.near([]) == ""
