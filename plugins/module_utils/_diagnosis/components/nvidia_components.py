@@ -68,7 +68,7 @@ NVIDIA_COMPONENTS = (
         "toolkit",
         "the container toolkit",
         r"nvidia-container-toolkit|nvidia-container-runtime|nvidia-ctk|nvidia-toolkit|nvidia-cdi-refresh",
-        r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi-hook|nvidia-toolkit"
+        r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi-(?:hook|refresh)|nvidia-toolkit"
         r"|unable to (?:restart|configure|load|setup) (?:containerd|docker|cri-?o|runtime)|toolkit components",
         "It tells the container runtime how containers get GPUs, and its runtime and hooks put them in.",
         "No container of the node gets a GPU before it is ready.",
@@ -169,7 +169,7 @@ NVIDIA_COMPONENTS = (
         "dcgm",
         "DCGM",
         r"(?:nvidia-)?dcgm\b|nv-hostengine|nvidia-dcgm-ctr",
-        r"nv-hostengine|\bdcgmi\b|DcgmModule",
+        r"nv-hostengine|\bdcgmi\b|DcgmModule|nvidia-dcgm\.service|CacheManager Init",
         "It watches the health of the GPUs (nv-hostengine), and runs diagnostics.",
         "The exporter waits for it where it runs apart.",
         ("a loaded driver", "GPUs that answer", "its port 5555"),

@@ -108,7 +108,7 @@ PLATFORM_COMPONENTS = (
         "the kubelet",
         r"kubelet",
         r"\bkubelet(?:\[\d+\])?: |pod_workers\.go|kuberuntime_\w+\.go|remote_(?:runtime|image)\.go|kubelet(?:_\w+)?\.go"
-        r"|plugin_watcher\.go|FailedCreatePodSandBox|UnexpectedAdmissionError|FailedMount|devicemanager/",
+        r"|plugin_watcher\.go|FailedCreatePodSandBox|FailedPrepareDynamicResources|UnexpectedAdmissionError|FailedMount|devicemanager/",
         "It starts the pods of the node, and gives GPUs to containers through device plugins.",
         "All pods of the node depend on it.",
         ("a container runtime that answers", "device plugins that are registered", "disk and memory"),
@@ -146,7 +146,7 @@ PLATFORM_COMPONENTS = (
         "cuda-program",
         "a CUDA program",
         r"(?!)",
-        r"\bCUDA (?:error|failure|failed|driver version)|\bcudaError\w*"
+        r"\bCUDA (?:error|failure|failed|driver version|runtime)|CUDA-capable device|\bcudaError\w*"
         r"|\bcuda(?:Get|Set|Malloc|Memcpy)\w+|CUDA_ERROR_\w+"
         r"|torch\.cuda|RuntimeError: .*CUDA|\bcu(?:Init|Device\w+)\b",
         "It computes on the GPUs that its container got.",
