@@ -116,7 +116,7 @@ RULES = (
         cause="The service nvidia-cdi-refresh fails on the host, so /var/run/cdi/nvidia.yaml is missing or as old as "
         "the driver before. Containers that ask for nvidia.com/gpu through CDI then do not start, or get files that "
         "are gone.",
-        remedy="Run nvidia-ctk cdi generate --output=/dev/null on the host for the reason: no driver is loaded, the "
+        remedy="Run nvidia-ctk cdi generate >/dev/null on the host for the reason: no driver is loaded, the "
         "service ran before the GPU was ready, or the toolkit does not fit the driver. Repair that, then run "
         "systemctl restart nvidia-cdi-refresh.",
         sources=(f"{_TOOLKIT}issues/1517", f"{_TOOLKIT}issues/1611"),
