@@ -150,6 +150,15 @@ def test_a_gsp_that_does_not_answer_is_left_to_the_xid_that_reports_it() -> None
     assert "GSPDoesNotAnswer" not in found
 
 
+def test_a_gsp_that_does_not_start_is_not_said_to_be_silent_as_well() -> None:
+    texts = (
+        "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 812751949 timeout 5200",
+        "NVRM: GPU6 RmInitAdapter: Cannot initialize GSP firmware RM",
+    )
+    found = diagnosed.found(RULES, *(TextLine(text, "kernel", "kernel log", NODE) for text in texts))
+    assert set(found) == {"GSPFailed"}
+
+
 def test_the_gsp_explains_the_gpu_that_did_not_start_and_is_one_finding_per_host() -> None:
     # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1230
     texts = (
