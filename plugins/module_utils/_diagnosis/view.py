@@ -17,6 +17,7 @@ import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import statuses
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.components import whose_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
     Hit,
     Pattern,
@@ -74,12 +75,23 @@ def _present(evidence: Evidence) -> list[TextLine]:
     return statuses.without_past(evidence.lines, evidence.pods, evidence.stack, daemonsets)
 
 
+_NEAR = 200
+"""How many lines of a text are looked at for the name of the program that wrote it."""
+
+
+def text_of_line(line: TextLine) -> tuple[str, str]:
+    """Return which text a line belongs to: its node, and its source without the number of the line."""
+    return line.node, line.source.rpartition(" line ")[0] or line.source
+
+
 class View:
     """The evidence as rules see it: by node, by pattern, by reason."""
 
     def __init__(self, evidence: Evidence, patterns: t.Iterable[Pattern] = ()) -> None:
         self.evidence = evidence
         self._made: dict[t.Callable[[View], t.Any], t.Any] = {}
+        self._hits: dict[Pattern, list[Hit]] = {}
+        self._near: dict[tuple[str, str], str] = {}
         self._scanner = Scanner(patterns)
         self._scanner.scan(_present(evidence))
         self._scanner.scan(statuses.of_pods(evidence.pods))
@@ -92,9 +104,34 @@ class View:
         return t.cast("Made", self._made[make])
 
     def hits(self, pattern: Pattern, node: str | None = None) -> list[Hit]:
-        """Return the matches of a pattern: all of them, or those of a node."""
-        found = self._scanner.hits(pattern)
-        return found if node is None else [hit for hit in found if hit.line.node == node]
+        """Return the matches of a pattern: all of them, or those of a node.
+
+        A line whose own words name no component is of the one that the text around it names, if that is one.
+        """
+        if pattern not in self._hits:
+            found = [(hit, self.near(hit.line) if hit.is_ownerless else "") for hit in self._scanner.hits(pattern)]
+            self._hits[pattern] = [
+                dataclasses.replace(hit, is_ownerless=False) if near else hit
+                for hit, near in found
+                if not near or near in pattern.of
+            ]
+        hits = self._hits[pattern]
+        return hits if node is None else [hit for hit in hits if hit.line.node == node]
+
+    def near(self, line: TextLine) -> str:
+        """Return the key of the one component that the text names in which a line stands, or an empty string."""
+        text = text_of_line(line)
+        if text not in self._near:
+            self._near[text] = whose_line.near(self._texts.get(text, ()))
+        return self._near[text]
+
+    @functools.cached_property
+    def _texts(self) -> dict[tuple[str, str], list[str]]:
+        texts: dict[tuple[str, str], list[str]] = {}
+        for line in self.evidence.lines:
+            if line.kind == "text" and len(known := texts.setdefault(text_of_line(line), [])) < _NEAR:
+                known.append(line.text)
+        return texts
 
     @functools.cached_property
     def rows(self) -> dict[str, Json]:

@@ -68,7 +68,7 @@ NVIDIA_COMPONENTS = (
         "toolkit",
         "the container toolkit",
         r"nvidia-container-toolkit|nvidia-container-runtime|nvidia-ctk|nvidia-toolkit|nvidia-cdi-refresh",
-        r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi-hook|nvidia-toolkit"
+        r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi-(?:hook|refresh)|nvidia-toolkit"
         r"|unable to (?:restart|configure|load|setup) (?:containerd|docker|cri-?o|runtime)|toolkit components",
         "It tells the container runtime how containers get GPUs, and its runtime and hooks put them in.",
         "No container of the node gets a GPU before it is ready.",
@@ -118,6 +118,7 @@ NVIDIA_COMPONENTS = (
         "the device plugin",
         r"nvidia-device-plugin|config-manager|mps-control-daemon|k8s-device-plugin",
         r"k8s-device-plugin|nvidia-device-plugin|mps-control-daemon|error (?:starting|getting) plugins"
+        r"|nvidia-cuda-mps|\[[\d-]{10} [\d:.]{12} +(?:Control|Server|Other|Legacy Server) +\d+\]|/mps/nvidia\.com/"
         r"|error getting daemons|Retr[ei]{2}ving plugins|NvidiaDevicePlugin|MPS (?:control )?daemon",
         "It offers the GPUs of the node to the kubelet as nvidia.com/gpu, and with sharing or MIG in parts.",
         "Pods that ask for nvidia.com/gpu stay Pending until it offers some.",
@@ -168,7 +169,7 @@ NVIDIA_COMPONENTS = (
         "dcgm",
         "DCGM",
         r"(?:nvidia-)?dcgm\b|nv-hostengine|nvidia-dcgm-ctr",
-        r"nv-hostengine|\bdcgmi\b|DcgmModule",
+        r"nv-hostengine|\bdcgmi\b|DcgmModule|nvidia-dcgm\.service|CacheManager Init",
         "It watches the health of the GPUs (nv-hostengine), and runs diagnostics.",
         "The exporter waits for it where it runs apart.",
         ("a loaded driver", "GPUs that answer", "its port 5555"),

@@ -35,10 +35,45 @@ PLATFORM_COMPONENTS = (
         "https://kubevirt.io/user-guide/compute/host-devices/",
     ),
     Component(
+        "network-driver",
+        "the network operator's driver container",
+        r"mofed|doca-driver|nvidia-network-operator|network-operator",
+        r"\bmofed\b|mofed-container|\bopenibd\b|doca-driver|\bOFED\b|mlnx-(?:ofed|nvme|tools)|UNLOAD_STORAGE_MODULES"
+        r"|NVIDIA driver container exec start|NicClusterPolicy|drivers-inventory",
+        "It builds NVIDIA's network driver (DOCA-OFED) for the kernel of the node, and loads it in place of the "
+        "kernel's own.",
+        "GPUDirect over InfiniBand waits for it. Drivers of GPUs with driver.rdma.enabled wait for it, too.",
+        (
+            "packages for exactly this kernel",
+            "a package archive that it reaches",
+            "network and storage modules that nothing uses",
+        ),
+        "Read kubectl logs of the node's pod mofed-... in the network operator's namespace, and the conditions of "
+        "the NicClusterPolicy.",
+        "https://github.com/Mellanox/doca-driver-build/blob/main/entrypoint.sh",
+    ),
+    Component(
+        "libvirt",
+        "libvirt or QEMU, which run a virtual machine",
+        r"libvirtd|virtqemud|virtlogd|qemu-",
+        r"\bqemu-(?:kvm|system-\w+): |QEMU unexpectedly closed the monitor|LibvirtError|\blibvirt: |\bvirtqemud\b"
+        r"|\bvfio [0-9a-fx]{4}:[0-9a-fx]{2}:|VFIO_MAP_DMA|vfio_(?:container_)?dma_map|/dev/vfio/\d+",
+        "It starts the virtual machine and hands the GPU to it through vfio-pci.",
+        "The virtual machine does not start without it.",
+        (
+            "a GPU whose IOMMU group is on vfio-pci and free",
+            "a limit of locked memory above the machine's memory",
+            "an IOMMU that is on",
+        ),
+        "Run lspci -nnk -d 10de: and ls -l /dev/vfio on the host, and read the log of the pod virt-launcher.",
+        "https://www.qemu.org/docs/master/system/devices/vfio.html",
+    ),
+    Component(
         "kata",
         "Kata Containers",
         r"nvidia-kata-manager|kata|nvidia-cc-manager",
-        r"\bkata-(?:runtime|agent|manager|qemu|shim)|containerd-shim-kata|qemu: |cc-manager",
+        r"\bkata-(?:runtime|agent|manager|qemu|shim)|containerd-shim-kata|io\.containerd\.kata|\bvsock\b|cc-manager"
+        r"|Check if grpc server is working|cold plug failed",
         "It runs each pod in a small virtual machine, with a GPU through vfio-pci.",
         "Pods with a Kata runtime class do not start without it.",
         ("nested or hardware virtualisation", "an IOMMU", "GPUs on vfio-pci", "the runtime class of the GPU's kind"),
@@ -73,7 +108,7 @@ PLATFORM_COMPONENTS = (
         "the kubelet",
         r"kubelet",
         r"\bkubelet(?:\[\d+\])?: |pod_workers\.go|kuberuntime_\w+\.go|remote_(?:runtime|image)\.go|kubelet(?:_\w+)?\.go"
-        r"|plugin_watcher\.go|FailedCreatePodSandBox|UnexpectedAdmissionError|FailedMount|devicemanager/",
+        r"|plugin_watcher\.go|FailedCreatePodSandBox|FailedPrepareDynamicResources|UnexpectedAdmissionError|FailedMount|devicemanager/",
         "It starts the pods of the node, and gives GPUs to containers through device plugins.",
         "All pods of the node depend on it.",
         ("a container runtime that answers", "device plugins that are registered", "disk and memory"),
@@ -111,7 +146,7 @@ PLATFORM_COMPONENTS = (
         "cuda-program",
         "a CUDA program",
         r"(?!)",
-        r"\bCUDA (?:error|failure|failed|driver version)|\bcudaError\w*"
+        r"\bCUDA (?:error|failure|failed|driver version|runtime)|CUDA-capable device|\bcudaError\w*"
         r"|\bcuda(?:Get|Set|Malloc|Memcpy)\w+|CUDA_ERROR_\w+"
         r"|torch\.cuda|RuntimeError: .*CUDA|\bcu(?:Init|Device\w+)\b",
         "It computes on the GPUs that its container got.",

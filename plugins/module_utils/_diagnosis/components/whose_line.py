@@ -29,6 +29,10 @@ COMPONENTS: tuple[Component, ...] = (*NVIDIA_COMPONENTS, *PLATFORM_COMPONENTS)
 
 BY_KEY: t.Mapping[str, Component] = {each.key: each for each in COMPONENTS}
 
+GENERAL = ("kernel", "kubelet", "containerd", "crio", "nfd", "helm", "kubevirt", "kata", "libvirt", "network-driver")
+"""Components that serve more than GPUs, whose lines may be about anything."""
+
+_EVERYWHERE = frozenset({*GENERAL, "cuda-program", "nccl"}) - {"kata", "libvirt", "network-driver"}
 _NAMES = tuple((each.key, re.compile(rf"(?:{each.names})")) for each in COMPONENTS)
 _MARKS = tuple((each.key, re.compile(each.marks)) for each in COMPONENTS)
 _WORDS = re.compile(r"container (?P<container>[\w.-]+)|pod (?:[\w.-]+/)?(?P<pod>[\w.-]+)|journal of (?P<unit>[\w@.-]+)")
@@ -58,3 +62,12 @@ def of_line(text: str, source: str) -> tuple[str, ...]:
     """Return the keys of the components that a line may be of: that whose log it stands in, and those by its words."""
     first = of_source(source)
     return tuple(dict.fromkeys((*((first,) if first else ()), *of_text(text))))
+
+
+def near(texts: t.Iterable[str]) -> str:
+    """Return the key of the one component of GPUs that these lines together name, or an empty string.
+
+    Many programs name themselves in a few lines only, such as the first and the last one.
+    """
+    found = {*of_text("\n".join(texts))} - _EVERYWHERE
+    return found.pop() if len(found) == 1 else ""

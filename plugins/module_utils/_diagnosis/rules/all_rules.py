@@ -20,7 +20,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     failing_operands,
     image_pulls,
     kubelet,
+    machine_devices,
     nccl,
+    network_driver,
     offered_devices,
     operator,
     out_of_memory,
@@ -35,8 +37,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     unplaced_pods,
     upgrade_leftovers,
     validator,
+    vgpus,
     virtual_machines,
     xid,
+    xid_words,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import (
     container_devices,
@@ -78,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     *upgrade_leftovers.RULES,
     *driver_manager.RULES,
     *xid.RULES,
+    *xid_words.RULES,
     *validator.RULES,
     *programs.RULES,
     *nccl.RULES,
@@ -91,6 +96,9 @@ RULES: tuple[Rule, ...] = (
     *offered_devices.RULES,
     *compute_domains.RULES,
     *virtual_machines.RULES,
+    *machine_devices.RULES,
+    *vgpus.RULES,
+    *network_driver.RULES,
     *platforms.RULES,
     *unexplained.RULES,
 )

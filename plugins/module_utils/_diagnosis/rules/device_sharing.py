@@ -51,6 +51,17 @@ _NO_MPS = pattern(
 
 _NO_DAEMON = pattern(r"error waiting for MPS daemon|MPS daemon is not ready", "mps daemon")
 
+_SERVER_DIES = (
+    pattern(r"\bServer encountered a fatal exception\. Shutting down", "server encountered a fatal exception"),
+    pattern(r"\bControl +\d+\] Server \d+ exited with status [1-9]", "exited with status"),
+    pattern(r"\bLegacy Server +\d+\] Failed to start", "failed to start"),
+)
+
+_DAEMON_OR_SERVER = (
+    "Run `kubectl get pods -o wide` for the MPS control daemon: if it is not ready, the daemon itself fails; if it is, "
+    "its servers do."
+)
+
 _CONFIGURED = frozenset(NOT_READY | {"UnhealthyGPUs", "SharingNotInEffect"})
 
 
@@ -174,6 +185,27 @@ RULES = (
         check=matches.of_operands(_NO_DAEMON, certainty="likely"),
         patterns=(_NO_DAEMON,),
         explains=_CONFIGURED,
+        unlike={"MPSServerDies": _DAEMON_OR_SERVER},
+    ),
+    Rule(
+        code="MPSServerDies",
+        title="The MPS server ends as soon as a program uses it",
+        severity="failure",
+        cause="The MPS control daemon runs, and each server that it starts for a program ends at once. So programs on "
+        "shared GPUs hang, or see no GPU.",
+        remedy="Read server.log beside control.log of the daemon (below the MPS root, /run/nvidia/mps): its last line "
+        "before the end says why. Often an MPS daemon of the host or an older one still holds the GPU (pgrep -a "
+        "nvidia-cuda-mps), the GPU is in an exclusive compute mode (nvidia-smi -q -d COMPUTE), or the pods of the "
+        "programs do not share the host's IPC and /dev/shm with the daemon. Time-slicing (playbooks/sharing.yml) needs "
+        "no such server.",
+        sources=(
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/1094",
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/685",
+            "https://docs.nvidia.com/deploy/mps/index.html",
+        ),
+        patterns=_SERVER_DIES,
+        certainty="likely",
+        unlike={"MPSDaemonMissing": _DAEMON_OR_SERVER},
     ),
     Rule(
         code="SharingNotInEffect",

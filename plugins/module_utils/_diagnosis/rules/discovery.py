@@ -38,6 +38,10 @@ _NO_MASTER = pattern(
     r"failed to connect to \{?(?P<master>[\w.-]*(?:nfd|node-feature-discovery)-master)[\w.:-]*", "-master"
 )
 
+_TOO_OLD = pattern(
+    r"NFD version deployed in the cluster is too old to support it", "nfd version deployed in the cluster is too old"
+)
+
 _DISCOVERY = frozenset(
     {"NoNFDLabels", "NoGPUNodes", "TooFewNodes", "NodesNotLabelled", "PreflightGpuNodes", "OperandWithoutNodes"}
 )
@@ -200,6 +204,23 @@ RULES = (
         check=_nfd_twice,
         patterns=(_PORT_TAKEN,),
         explains=frozenset({"DiscoveryNotReady", "PreflightNfd"}),
+    ),
+    Rule(
+        code="NFDTooOldForDriverToolkit",
+        title="No GPU node has the label that the driver toolkit needs",
+        severity="warning",
+        cause="On OpenShift, the operator builds the driver with the driver toolkit and takes its release from a label "
+        "of Node Feature Discovery (system-os_release.OSTREE_VERSION). No GPU node has it: Node Feature Discovery is "
+        "too old or does not run, or the cluster has no GPU node, which also fires this alert.",
+        remedy="Run oc get nodes -L nvidia.com/gpu.present,feature.node.kubernetes.io/system-os_release.OSTREE_VERSION."
+        " Without a GPU node, ignore the alert. With one, upgrade the Node Feature Discovery operator to the release "
+        "of the cluster, and see that its worker runs on the GPU nodes.",
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/324",
+            "https://github.com/NVIDIA/gpu-operator/issues/1000",
+        ),
+        patterns=(_TOO_OLD,),
+        certainty="likely",
     ),
     Rule(
         code="OperandWithoutNodes",

@@ -86,6 +86,11 @@ _CANNOT_REGISTER = pattern(
 )
 _INCOMPATIBLE = (
     pattern(r"Incompatible (?:strategy|platform) detected", "incompatible "),
+    pattern(
+        r"invalid device discovery strategy|unsupported strategy \W?auto\b",
+        "strategy",
+        of=("device-plugin", "feature-discovery"),
+    ),
     pattern(r"could not load NVML library", "could not load nvml library"),
     pattern(r"nvml init failed: ERROR_LIBRARY_NOT_FOUND", "nvml init failed: error_library_not_found"),
     pattern(r"nvml\.Init: error opening libnvidia-ml\.so", "error opening libnvidia-ml.so"),
@@ -128,6 +133,7 @@ _DEVICES = (
         sources=(
             f"{_PLUGIN}blob/main/internal/plugin/factory.go",
             f"{_PLUGIN}issues/406",
+            f"{_PLUGIN}issues/1470",
             "https://github.com/NVIDIA/gpu-feature-discovery/issues/25",
         ),
         check=matches.of_operands(*_INCOMPATIBLE, certainty="likely"),
@@ -210,6 +216,8 @@ def _no_engine(view: View) -> t.Iterator[Sighting]:
         if seen.text_of(hit) not in said:
             yield matches.sighting(hit, "likely")
 
+
+_NO_CACHE = pattern(r"CacheManager Init Failed\. Error: (?P<code>-\d+)", "cachemanager init failed")
 
 _NO_PODS = (
     pattern(r"Failed to get pod mappings?", "failed to get pod mapping"),
@@ -310,6 +318,20 @@ _METRICS = (
         patterns=(*_NO_ENGINE, *_CALLS_ENGINE, _ENGINE_ANSWERED),
         explains=NOT_READY,
         unlike={"HostengineCrashed": seen.DCGM_OR_PATH},
+    ),
+    Rule(
+        code="DCGMDoesNotStart",
+        title="DCGM does not start on the node",
+        severity="failure",
+        cause="DCGM cannot set up its watches of the GPUs (error {code}), so there are no metrics. NVML lists a GPU or "
+        "a MIG instance that DCGM cannot open.",
+        remedy="Run nvidia-smi -L in the container: it must list each GPU and MIG device without an error. If it does, "
+        "run dcgmi discovery -l for the one that DCGM refuses, and use a newer DCGM (playbooks/upgrade_operator.yml). "
+        "With MIG, the container also needs the files below /dev/nvidia-caps.",
+        sources=(f"{_EXPORTER}issues/443", f"{_EXPORTER}issues/747"),
+        patterns=(_NO_CACHE,),
+        certainty="likely",
+        explains=NOT_READY,
     ),
     Rule(
         code="ExporterWithoutPods",

@@ -53,6 +53,7 @@ _TROUBLE = tuple(
             "not available",
             "not set for",
         ),
+        *("fatal exception", "exited with status ", "too old", "too small", "mismatch", "aborted", "corrupt"),
     )
 )
 """Words that mean trouble, in the lines of programs that mark no level."""
@@ -77,14 +78,12 @@ for each. Controllers and kubelets try again what another write or a slow
 API server has refused once (dell/csm#1670, and Kubernetes' API conventions, "Concurrency Control and Consistency")."""
 _FATAL = re.compile(r"fatal|panic|(?:^|[\s|\]])F\d{4} ", re.IGNORECASE)
 
-_GENERAL = ("kernel", "kubelet", "containerd", "crio", "nfd", "helm", "kubevirt", "kata")
-"""Components that serve more than GPUs. Their errors count if they name a GPU, or if there is nothing else."""
 _OF_GPUS = re.compile(r"nvidia|\bgpus?\b|\bcuda|nvlink|nvswitch|\bNVRM\b|\bmig\b", re.IGNORECASE)
 
 
-def component_of(hit: Hit) -> str:
+def component_of(hit: Hit, view: View) -> str:
     """Return the key of the component that wrote a line, or an empty string."""
-    return next(iter(whose_line.of_line(hit.line.text, hit.line.source)), "")
+    return next(iter(whose_line.of_line(hit.line.text, hit.line.source)), "") or view.near(hit.line)
 
 
 def _left(view: View, sightings: t.Sequence[RuleSighting]) -> list[Hit]:
@@ -108,7 +107,7 @@ def _left(view: View, sightings: t.Sequence[RuleSighting]) -> list[Hit]:
 
 
 def _is_of_gpus(hit: Hit, component: str) -> bool:
-    return component not in _GENERAL or bool(_OF_GPUS.search(hit.line.text))
+    return component not in whose_line.GENERAL or bool(_OF_GPUS.search(hit.line.text))
 
 
 def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
@@ -119,7 +118,7 @@ def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sight
     """
     is_live = bool(view.evidence.stack or view.evidence.hosts)
     passed_over = {"", "kernel"} if is_live else {""}
-    left = [(hit, key) for hit in _left(view, sightings) if (key := component_of(hit)) not in passed_over]
+    left = [(hit, key) for hit in _left(view, sightings) if (key := component_of(hit, view)) not in passed_over]
     of_gpus = [each for each in left if _is_of_gpus(*each)]
     for hit, key in of_gpus or ([] if view.evidence.stack or sightings else left):
         yield matches.sighting(hit, "possible", **whose_line.BY_KEY[key].values)
@@ -130,7 +129,7 @@ def _strangers(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Si
     if view.evidence.stack or sightings:
         return
     left = _left(view, sightings)
-    if not any(component_of(hit) for hit in left):
+    if not any(component_of(hit, view) for hit in left):
         yield from (matches.sighting(hit, "possible") for hit in left)
 
 

@@ -148,7 +148,7 @@ RULES = (
         sources=(f"{_OPERATOR}issues/1687", f"{_OPERATOR}issues/1276", f"{_OPERATOR}issues/487"),
         check=_no_driver,
         patterns=_RETRIES,
-        explains=NOT_READY,
+        explains=NOT_READY | {"NoNvidiaRuntimeHandler"},
         unlike={"DriverRootWrong": _WHOSE_DRIVER},
     ),
     Rule(

@@ -28,6 +28,7 @@ _NOT_BOUND = pattern(
 _NO_IOMMU = (
     pattern(r"failed to (?:find directory for|bind).{0,80}vfio.{0,80}is the module loaded", "is the module loaded?"),
     pattern(r"\bvfio[\w-]*\b.{0,80}: (?:no iommu_group|No IOMMU)", "iommu"),
+    pattern(r"vfio-manage\S*: line \d+: echo: write error: (?:Invalid argument|No such device)", "echo: write error: "),
     pattern(r"Could not get IOMMU Group for device", "could not get iommu group for device"),
 )
 _NOT_PERMITTED = (
@@ -108,7 +109,11 @@ RULES = (
         remedy="Run ls /sys/kernel/iommu_groups on the host. If it is empty, turn the IOMMU on in the firmware, set "
         "host_prep_iommu: passthrough, and run playbooks/site.yml, which drains and reboots the node. If it is not, "
         "load the module vfio-pci.",
-        sources=("https://docs.kernel.org/driver-api/vfio.html", f"{_PLUGIN}tree/d26f2374"),
+        sources=(
+            "https://docs.kernel.org/driver-api/vfio.html",
+            "https://github.com/kata-containers/kata-containers/issues/10753",
+            f"{_PLUGIN}tree/d26f2374",
+        ),
         patterns=_NO_IOMMU,
         certainty="likely",
     ),

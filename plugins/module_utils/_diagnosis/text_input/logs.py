@@ -54,6 +54,10 @@ _BARE = re.compile(r"\s{0,80}(?:NVRM: |nvidia-(?:nvswitch|uvm|modeset|gpu)\d*: |
 """What only the kernel writes, without the time before it (``journalctl -k -o cat``, later lines of one message)."""
 
 
+_JSON_NODE = re.compile(r"\"(?:node|nodeName|node_name|NodeName)\": ?\"(?P<node>[a-z0-9][a-z0-9.-]{0,252})\"")
+"""Where a program that logs JSON names the node that a line is about."""
+
+
 def line_of(text: str, origin: Origin) -> TextLine:
     """Return a line of a log, with what wrote it and where."""
     text = text[:LINE_LENGTH]
@@ -81,7 +85,8 @@ def _of_kernel_or_pod(text: str, origin: Origin) -> TextLine:
     if stern and whose_line.of_source(f"pod {stern['pod']}"):
         name = f"pod {stern['pod']}"
         return TextLine(text[stern.end() :], "pod", f"{name}, container {stern['container']}", origin.node, name)
-    return TextLine(text, origin.kind, origin.source, origin.node, origin.object)
+    named = _JSON_NODE.search(text) if origin.kind == "text" and text.startswith("{") and not origin.node else None
+    return TextLine(text, origin.kind, origin.source, named["node"] if named else origin.node, origin.object)
 
 
 def _is_module(host: str) -> bool:

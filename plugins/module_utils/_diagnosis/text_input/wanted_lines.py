@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import collections
-import string
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Pattern, Words
@@ -18,11 +18,18 @@ KEPT_LINES = 1000
 """How many lines with the same words are kept of each source."""
 KEPT_ERRORS = 40
 """How many are kept of lines that only have words that any error has."""
-_DIGITS = str.maketrans("", "", string.digits)
+_NUMBERS = re.compile(r"[0-9][0-9a-f]*(?![a-z])")
+"""Numbers, and the rest of an identifier from its first digit on. A word that follows a digit at once stays whole."""
 _KNOWN_FORMS = 50_000
-"""Of how many lines, apart from their digits, the words are remembered. They take 10 MB."""
+"""Of how many lines, apart from their numbers, the words are remembered. They take 10 MB."""
 ALL_ERRORS = 2000
 """How many of these are looked at of all sources together. A log of a gigabyte has no more to say here."""
+
+
+def _without_numbers(texts: t.Sequence[str]) -> list[str]:
+    """Return lines without their numbers, all at once: that takes half the time."""
+    forms = _NUMBERS.sub("", "\n".join(texts)).split("\n")
+    return forms if len(forms) == len(texts) else [_NUMBERS.sub("", each) for each in texts]
 
 
 class WantedLines:
@@ -40,7 +47,7 @@ class WantedLines:
     def of_lines(self, texts: t.Sequence[str]) -> list[list[str]]:
         """Return for each of a few hundred lines the words that make it one that a rule could match."""
         lowered = [text.lower() for text in texts]
-        forms = [each.translate(_DIGITS) if each.isascii() else each for each in lowered]
+        forms = _without_numbers(lowered)
         self._learn(dict.fromkeys(forms))
         whole = "\n".join(lowered) if self._numbered else ""
         numbered = [word for word in self._numbered if word in whole]
@@ -50,7 +57,7 @@ class WantedLines:
         ]
 
     def _learn(self, forms: t.Iterable[str]) -> None:
-        """Note the words of lines without their digits. Logs repeat themselves, and mostly digits differ."""
+        """Note the words of lines without their numbers. Logs repeat themselves, and mostly numbers differ."""
         if len(self._known) > _KNOWN_FORMS:
             self._known.clear()
         new = [form for form in forms if form not in self._known]

@@ -27,9 +27,16 @@ _NO_FIRMWARE = (
 _GSP = (
     pattern(r"\b(?:GPU\d+ )?RmInitAdapter: Cannot initialize GSP firmware RM", "cannot initialize gsp firmware rm"),
     pattern(r"unexpected WPR2 already up", "unexpected wpr2 already up"),
+    pattern(r"GSP-FMC reported an error while attempting to boot GSP", "gsp-fmc reported an error"),
     pattern(r"failed to wait for GFW_BOOT", "failed to wait for gfw_boot"),
     pattern(r"cannot bootstrap riscv/gsp", "cannot bootstrap riscv/gsp"),
 )
+_GSP_SILENT = (
+    pattern(r"_kgspIsHeartbeatTimedOut: Heartbeat timed out", "heartbeat timed out"),
+    pattern(r"\*{8,} GSP Timeout \*{8,}", "gsp timeout"),
+    pattern(r"NVRM: .*Timeout (?:after \d+s of )?waiting for RPC response from GPU\d+ GSP", "rpc response from gpu"),
+)
+_XID = pattern(r"NVRM: Xid \(", "xid (", "kernel")
 _INIT = (
     pattern(rf"NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!", "rminitadapter failed!"),
     pattern(r"NVRM: Can't find an IRQ for your NVIDIA card", "find an irq for your nvidia card"),
@@ -76,6 +83,16 @@ def _matched(
                 yield Sighting(node, f"GPU {gpu}" if gpu else "", quotes, certainty)
 
     return check
+
+
+def _silent(view: View) -> t.Iterator[Sighting]:
+    """Yield the hosts whose GSP does not answer. Where the driver has reported the error as an Xid, that says more."""
+    reported = {(hit.line.node, seen.text_of(hit)) for hit in view.hits(_XID)}
+    started = {seen.text_of(hit) for each in _GSP for hit in view.hits(each)}
+    for hit in (hit for each in _GSP_SILENT for hit in view.hits(each)):
+        text = seen.text_of(hit)
+        if (hit.line.node, text) not in reported and text not in started and not seen.answers(view, hit.line.node):
+            yield matches.sighting(hit, "likely")
 
 
 def _degraded(gpu: Json) -> str | None:
@@ -142,6 +159,19 @@ RULES = (
         sources=(f"{_RM}/1230", f"{_RM}/789", f"{_RM}/1104", f"{_RM}/433"),
         check=_matched(_GSP, "certain"),
         patterns=_GSP,
+        explains=seen.NO_GPU,
+    ),
+    Rule(
+        code="GSPDoesNotAnswer",
+        title="The GPU's system processor does not answer",
+        severity="failure",
+        cause="The GPU's own processor (GSP) has stopped answering the driver, so work on the GPU hangs.",
+        remedy="Read the kernel log after this line for an Xid 119 or 120 and the GPU's address (journalctl -k -g "
+        "'NVRM|Xid'). Drain the node, and reset the GPU (nvidia-smi --gpu-reset -i ADDRESS) or reboot the host. If it "
+        "comes back, update the driver.",
+        sources=(f"{_RM}/1230", f"{_RM}/446"),
+        check=_silent,
+        patterns=(*_GSP_SILENT, _XID),
         explains=seen.NO_GPU,
     ),
     Rule(

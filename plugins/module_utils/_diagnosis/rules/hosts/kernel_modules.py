@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
@@ -45,6 +46,7 @@ _ONLY_OPEN = pattern(
 _UNSUPPORTED = pattern(
     r"NVRM: installed in this system is not supported by the\s*$", "installed in this system is not", "kernel"
 )
+_LEGACY = pattern(r"supported through the NVIDIA (?P<branch>\d{3})\.xx Legacy drivers", "legacy drivers", "kernel")
 _LIBRARIES = (
     pattern(r"driver/library version mismatch", "driver/library version mismatch"),
     pattern(r"NVRM: API mismatch: the client", "api mismatch: the client"),
@@ -119,7 +121,9 @@ def _name(gpu: t.Mapping[str, t.Any]) -> str:
 
 
 def _unsupported(view: View) -> t.Iterator[Sighting]:
-    return (matches.sighting(hit) for hit in view.hits(_UNSUPPORTED) if not seen.answers(view, hit.line.node))
+    for hit in (hit for each in (_UNSUPPORTED, _LEGACY) for hit in view.hits(each)):
+        if not seen.answers(view, hit.line.node):
+            yield dataclasses.replace(matches.sighting(hit), values={})
 
 
 def _libraries(view: View) -> t.Iterator[Sighting]:
@@ -252,9 +256,12 @@ RULES = (
         cause="This release of the driver does not support the GPU: the release is too old for the GPU, or too new.",
         remedy="Choose a branch that supports the GPU: host_driver_branch, or driver.version in the operator's values. "
         "The release notes of each branch list the GPUs. Then run playbooks/upgrade_driver.yml.",
-        sources=("https://github.com/NVIDIA/gpu-operator/issues/918",),
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/918",
+            "https://github.com/anomixer/proxmox-vgpu-installer/issues/29",
+        ),
         check=_unsupported,
-        patterns=(_UNSUPPORTED,),
+        patterns=(_UNSUPPORTED, _LEGACY),
         explains=seen.NO_DRIVER | seen.NO_GPU,
     ),
     Rule(

@@ -36,12 +36,18 @@ _REFUSED = (
 _NO_TYPE = pattern(r"container\.Runtime\.Name must be set", "container.runtime.name must be set")
 _NO_PROGRAM = (
     pattern(
-        r"unable to (?:restart|setup|configure|reload)\b.{0,300}exit status 127", "exit status 127", of=("toolkit",)
+        r"unable to (?:restart|setup|configure|reload)\b(?!.{0,300} config dump\]).{0,300}exit status 127",
+        "exit status 127",
+        of=("toolkit",),
     ),
     pattern(
         r"chroot: failed to run command .?(?P<program>systemctl|containerd|crio|dockerd)\b",
         "chroot: failed to run command",
     ),
+)
+_NO_DUMP = pattern(
+    r"failed to run command chroot \[(?P<root>\S+) (?P<program>[\w.-]+) config dump\]: exit status 127",
+    "config dump]: exit status 127",
 )
 _NO_OCI = pattern(
     r"exec: \\*\"(?P<program>runc|crun|/[\w/.-]*nvidia-container-runtime[\w.-]*|nvidia-container-runtime[\w.-]*)\\*\": "
@@ -91,7 +97,10 @@ RULES = (
         "The toolkit is older than this containerd.",
         remedy="Use a newer toolkit: run playbooks/upgrade_operator.yml, or set toolkit.version in operator_values and "
         "run playbooks/site.yml.",
-        sources=(f"{_TOOLKIT}tree/d34b3046/pkg/config/engine/containerd",),
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/2060",
+            f"{_TOOLKIT}tree/d34b3046/pkg/config/engine/containerd",
+        ),
         patterns=(_UNKNOWN_VERSION,),
         explains=_FOLLOWS,
     ),
@@ -121,6 +130,24 @@ RULES = (
         sources=(f"{_TOOLKIT}tree/d34b3046/cmd/nvidia-ctk-installer/container",),
         patterns=_NO_PROGRAM,
         certainty="likely",
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="RuntimeConfigNotShown",
+        title="The toolkit cannot ask the host's container runtime for its configuration",
+        severity="failure",
+        cause="The toolkit runs {program} config dump on the host, and the host has no {program} in its PATH (exit "
+        "status 127). k3s, RKE2, MicroK8s and k0s keep it elsewhere, and operators from v24.9 on ask in this way.",
+        remedy="Run chroot /host {program} --version in a privileged pod, or {program} --version on the host. Then set "
+        "RUNTIME_CONFIG_SOURCE=file in toolkit.env of operator_values, CONTAINERD_CONFIG and CONTAINERD_SOCKET to the "
+        "files of your distribution, and run playbooks/site.yml. Releases of the toolkit before that option need a "
+        "newer operator (playbooks/upgrade_operator.yml).",
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/1099",
+            "https://github.com/NVIDIA/gpu-operator/issues/1109",
+            "https://github.com/NVIDIA/gpu-operator/issues/1323",
+        ),
+        patterns=(_NO_DUMP,),
         explains=_FOLLOWS,
     ),
     Rule(

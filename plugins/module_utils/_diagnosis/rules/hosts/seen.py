@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View, text_of_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NO_DRIVER = NOT_READY | {
@@ -131,8 +131,8 @@ def is_ready(view: View, node: str) -> bool:
 
 
 def text_of(hit: Hit) -> tuple[str, str]:
-    """Return which text a line belongs to: its node, and its source without the number of the line."""
-    return hit.line.node, hit.line.source.rpartition(" line ")[0] or hit.line.source
+    """Return which text a line belongs to."""
+    return text_of_line(hit.line)
 
 
 def together(view: View, wanted: Pattern, *others: Pattern) -> t.Iterator[Hit]:

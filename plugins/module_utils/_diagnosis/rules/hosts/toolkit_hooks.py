@@ -26,6 +26,14 @@ _HOOK = pattern(
     r"\(exit code: (?P<exit>\d+)\)",
     "error executing hook",
 )
+_REQUIRES = pattern(
+    r"requirement error: unsatisfied condition: (?P<wants>(?:cuda|driver|brand|arch)\s*(?:>=|[<>=!]=?)\s*[\w.]+)",
+    "unsatisfied condition: ",
+)
+_REFRESH = pattern(
+    r"nvidia-cdi-refresh\.service: (?:Start request repeated|Failed with)|Failed to start nvidia-cdi-refresh\.service",
+    "nvidia-cdi-refresh.service",
+)
 _SHADOWED = pattern(r"runtime/cgo: pthread_create failed: Invalid argument", "pthread_create failed: invalid argument")
 
 _TOOLKIT = "https://github.com/NVIDIA/nvidia-container-toolkit/"
@@ -83,6 +91,37 @@ RULES = (
         patterns=(_HOOK,),
         certainty="possible",
         explains=_FOLLOWS,
+    ),
+    Rule(
+        code="ImageNeedsNewerDriver",
+        title="An image demands more than the node's driver offers",
+        severity="failure",
+        cause="The image demands {wants} (NVIDIA_REQUIRE_CUDA), and the driver of the node does not offer it. So the "
+        "toolkit refuses to start the container.",
+        remedy="Run nvidia-smi on the node: its first line shows the newest CUDA of the driver. Use an image for that "
+        "CUDA, or bring the driver to a newer branch (playbooks/upgrade_driver.yml, which drains the node). A program "
+        "that is known to work with this driver starts with NVIDIA_DISABLE_REQUIRE=true in its environment.",
+        sources=(
+            "https://github.com/SyneRBI/PETRIC2/issues/27",
+            "https://github.com/ggml-org/llama.cpp/issues/9665",
+            "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html",
+        ),
+        patterns=(_REQUIRES,),
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="CDIRefreshFails",
+        title="The host's CDI specification is not renewed",
+        severity="warning",
+        cause="The service nvidia-cdi-refresh fails on the host, so /var/run/cdi/nvidia.yaml is missing or as old as "
+        "the driver before. Containers that ask for nvidia.com/gpu through CDI then do not start, or get files that "
+        "are gone.",
+        remedy="Run nvidia-ctk cdi generate >/dev/null on the host for the reason: no driver is loaded, the "
+        "service ran before the GPU was ready, or the toolkit does not fit the driver. Repair that, then run "
+        "systemctl restart nvidia-cdi-refresh.",
+        sources=(f"{_TOOLKIT}issues/1517", f"{_TOOLKIT}issues/1611"),
+        patterns=(_REFRESH,),
+        certainty="likely",
     ),
     Rule(
         code="LibrariesShadowed",

@@ -53,3 +53,22 @@ def test_what_rules_share_is_made_once() -> None:
 
     assert [view.once(make), view.once(make)] == ["shared", "shared"]
     assert made == [view]
+
+
+OF_PLUGIN = pattern("unable to load config", "unable to load config", of=("device-plugin",))
+OF_TOOLKIT = pattern("unable to load config", "unable to load config", of=("toolkit",))
+TOOLKIT = (
+    TextLine("Error: unable to load config", source="text line 1"),
+    TextLine("error running nvidia-toolkit", source="text line 2"),
+)
+
+
+def test_a_line_without_a_name_is_of_the_component_that_its_text_names() -> None:
+    view = View(Evidence(lines=[*TOOLKIT]), [OF_PLUGIN, OF_TOOLKIT])
+    assert view.hits(OF_PLUGIN) == []
+    assert [hit.is_ownerless for hit in view.hits(OF_TOOLKIT)] == [False]
+
+
+def test_other_texts_do_not_name_the_component_of_a_line() -> None:
+    view = View(Evidence(lines=[TOOLKIT[0], TextLine(TOOLKIT[1].text, source="other line 2")]), [OF_PLUGIN])
+    assert [hit.is_ownerless for hit in view.hits(OF_PLUGIN)] == [True]

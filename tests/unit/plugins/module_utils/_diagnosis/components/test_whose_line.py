@@ -48,3 +48,31 @@ def test_a_line_of_the_kubelet_that_quotes_the_toolkit_is_of_both() -> None:
 
 def test_no_two_components_have_one_key() -> None:
     assert len(whose_line.BY_KEY) == len(whose_line.COMPONENTS)
+
+
+def test_the_lines_around_name_the_component_of_a_line_without_a_name() -> None:
+    assert whose_line.near(["Error: unable to load config", "error running nvidia-toolkit: exit status 1"]) == "toolkit"
+    assert whose_line.near(["mig-parted failed", "error running nvidia-toolkit"]) == "", "two components: nobody knows"
+    assert whose_line.near(["kubelet[7]: error", "CUDA error: unknown"]) == "", "these quote anything"
+    assert whose_line.near([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        # https://github.com/Mellanox/doca-driver-build/issues/52
+        ("++ eval '/etc/init.d/openibd restart'", "network-driver"),
+        # https://github.com/kubevirt/kubevirt/issues/17694
+        ("Process exited prior to exec: libvirt: error : cannot limit locked memory", "libvirt"),
+        # https://github.com/kata-containers/kata-containers/issues/10470
+        ("timed out connecting to vsock 1521785742:1024: unknown", "kata"),
+        # https://github.com/NVIDIA/k8s-device-plugin/issues/1094
+        ("[2024-12-10 06:38:01.120 Control    64] Accepting connection...", "device-plugin"),
+        # https://github.com/NVIDIA/nvidia-container-toolkit/issues/1517
+        ("Failed to start nvidia-cdi-refresh.service - Refresh NVIDIA CDI specification file.", "toolkit"),
+        # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1218
+        ("Warning  FailedPrepareDynamicResources  22s   kubelet            Failed to prepare", "kubelet"),
+    ],
+)
+def test_lines_that_strangers_posted_name_their_component(text: str, key: str) -> None:
+    assert whose_line.of_line(text, "")[0] == key

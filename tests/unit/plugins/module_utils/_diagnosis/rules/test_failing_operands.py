@@ -38,6 +38,8 @@ def exporter(text: str) -> TextLine:
 
 
 WORDS = {
+    # https://github.com/NVIDIA/dcgm-exporter/issues/443
+    "DCGMDoesNotStart": exporter("CacheManager Init Failed. Error: -17"),
     # https://github.com/NVIDIA/gpu-operator/issues/381
     "DriverOnHostAndInContainer": diagnosed.log(
         "NVIDIA GPU driver is already pre-installed on the node, will not proceed with the containerized driver "

@@ -24,6 +24,11 @@ def operator(text: str) -> TextLine:
 
 
 WORDS = {
+    # https://github.com/NVIDIA/gpu-operator/issues/1000
+    "NFDTooOldForDriverToolkit": TextLine(
+        "The DriverToolkit is enabled in the GPU Operator ClusterPolicy, but the NFD version deployed in the cluster is "
+        "too old to support it."
+    ),
     # https://github.com/NVIDIA/gpu-operator/issues/602
     "OperatorCRDMissing": operator(
         "failed to wait for nvidia-driver-controller caches to sync: timed out waiting for cache to be synced for Kind "

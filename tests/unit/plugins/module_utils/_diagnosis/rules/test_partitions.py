@@ -70,6 +70,8 @@ WORDS = {
         "config: unable to parse config file: error parsing config file: unmarshal error: no resources specified"
     ),
     "MPSNotSupported": plugin("unable to validate flags: using --mig-strategy=mixed is not supported with MPS"),
+    # https://github.com/NVIDIA/k8s-device-plugin/issues/1094
+    "MPSServerDies": plugin("[2024-12-10 06:38:01.170 Control    64] Server 92 exited with status 1"),
     "MPSDaemonMissing": plugin("error waiting for MPS daemon: context deadline exceeded"),
 }
 

@@ -45,6 +45,8 @@ from tests.unit import diagnosed
             "IOMMUOff",
             "likely",
         ),
+        # https://github.com/kata-containers/kata-containers/issues/10753
+        ("/bin/vfio-manage.sh: line 113: echo: write error: Invalid argument", "IOMMUOff", "likely"),
         # https://github.com/kubevirt/kubevirt/issues/4950
         (
             "spec.template.spec.GPUs: GPU nvidia.com/TU102_TITAN_RTX is not permitted in kubevirt-host-device-plugin-config",

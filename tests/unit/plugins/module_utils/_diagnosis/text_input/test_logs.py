@@ -19,6 +19,8 @@ XID = "NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus."
     ("text", "kind", "source", "node"),
     [
         (f"Nov 20 04:12:09 gpu1 kernel: {XID}", "kernel", "kernel log", "gpu1"),
+        ('{"level":"INFO","node":"gpu-7","msg":"failed"}', "text", "x.log", "gpu-7"),
+        ('{"level":"INFO","node":"","msg":"failed"}', "text", "x.log", ""),
         (f"Nov  2 04:12:09.123456 gpu1.example.com kernel: [ 12.5] {XID}", "kernel", "kernel log", "gpu1.example.com"),
         (f"2026-11-20T04:12:09+0000 gpu1 kernel: {XID}", "kernel", "kernel log", "gpu1"),
         (f"2026-11-20T04:12:09.123456+00:00 gpu1 kernel: {XID}", "kernel", "kernel log", "gpu1"),

@@ -50,3 +50,15 @@ def test_a_flood_of_errors_is_not_compared_for_ever() -> None:
     wanted = wanted_lines.WantedLines((), (ERROR,))
     found = wanted.of_lines(["ERROR: y"] * (wanted_lines.ALL_ERRORS + 1))
     assert found[-2:] == [["error"], []]
+
+
+def test_identifiers_are_no_part_of_a_form_and_a_word_behind_a_digit_is() -> None:
+    wanted = wanted_lines.WantedLines(("failed to load", "error"))
+    lines = ("pod 3f2a9c failed to load", "pod 77e10b failed to load", "\u20ac 1error", "5failed to load", "pod 3f2a9c")
+    words = [["failed to load"], ["failed to load"], ["error"], ["failed to load"], []]
+    assert wanted.of_lines(lines) == wanted.of_lines(lines) == words
+
+
+def test_lines_that_contain_an_end_of_line_are_taken_one_by_one() -> None:
+    wanted = wanted_lines.WantedLines(("error",))
+    assert wanted.of_lines(["1\nerror 22", "x 3"]) == [["error"], []]

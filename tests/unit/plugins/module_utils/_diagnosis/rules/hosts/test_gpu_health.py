@@ -31,6 +31,18 @@ from tests.unit.diagnosed import NODE
             "GSPFailed",
             "certain",
         ),
+        # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1230
+        (
+            "[   84.300488] NVRM: GPU6 _kgspLogRpcTimeout: ********************************* GSP Timeout **********************************",
+            "GSPDoesNotAnswer",
+            "likely",
+        ),
+        # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/935
+        (
+            "NVRM: kgspBootstrap_GH100: GSP-FMC reported an error while attempting to boot GSP: 0xb",
+            "GSPFailed",
+            "certain",
+        ),
         # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/789
         ("[  903.609564] NVRM: RmInitAdapter: Cannot initialize GSP firmware RM", "GSPFailed", "certain"),
         # https://github.com/microsoft/pai/issues/4344
@@ -127,6 +139,24 @@ def test_a_gpu_that_is_well_or_unknown(evidence: dict[str, t.Any]) -> None:
 
 def test_a_lost_gpu_is_left_to_the_rule_about_lost_gpus() -> None:
     assert not diagnosed.found(RULES, **host({"driver_gpus": ["0000:2a:00.0"]}, lost=True))
+
+
+def test_a_gsp_that_does_not_answer_is_left_to_the_xid_that_reports_it() -> None:
+    texts = (
+        "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 812751949 timeout 5200",
+        "NVRM: Xid (PCI:0000:a1:00): 119, Timeout after 45s of waiting for RPC response from GPU6 GSP!",
+    )
+    found = diagnosed.found(RULES, *(TextLine(text, "kernel", "kernel log", NODE) for text in texts))
+    assert "GSPDoesNotAnswer" not in found
+
+
+def test_a_gsp_that_does_not_start_is_not_said_to_be_silent_as_well() -> None:
+    texts = (
+        "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 812751949 timeout 5200",
+        "NVRM: GPU6 RmInitAdapter: Cannot initialize GSP firmware RM",
+    )
+    found = diagnosed.found(RULES, *(TextLine(text, "kernel", "kernel log", NODE) for text in texts))
+    assert set(found) == {"GSPFailed"}
 
 
 def test_the_gsp_explains_the_gpu_that_did_not_start_and_is_one_finding_per_host() -> None:

@@ -43,6 +43,8 @@ from tests.unit.diagnosed import NODE
         ),
         # https://github.com/NVIDIA/gpu-operator/issues/918
         ("               NVRM: installed in this system is not supported by the", "GPUUnsupportedByBranch", "certain"),
+        # https://github.com/anomixer/proxmox-vgpu-installer/issues/29
+        ("NVRM:  supported through the NVIDIA 580.xx Legacy drivers.", "GPUUnsupportedByBranch", "certain"),
         # https://github.com/pando85/homelab/pull/4110
         ("Driver/library version mismatch — failed to initialize NVML", "DriverLibraryMismatch", "certain"),
         # https://github.com/NVIDIA/nvidia-docker/issues/182

@@ -21,6 +21,13 @@ from tests.unit import diagnosed
             "RuntimeConfigVersionsDiffer",
             "certain",
         ),
+        # https://github.com/NVIDIA/gpu-operator/issues/1099
+        (
+            'msg="error running nvidia-toolkit: unable to load containerd config: failed to run command chroot [/host '
+            'containerd config dump]: exit status 127"',
+            "RuntimeConfigNotShown",
+            "certain",
+        ),
         # https://github.com/containerd/containerd/blob/301026e58/cmd/containerd/server/config/config.go
         (
             "containerd: expected containerd config version equal to or less than `3`, got `4`",

@@ -39,6 +39,18 @@ from tests.unit import diagnosed
             "ToolkitHookFails",
             "possible",
         ),
+        # https://github.com/SyneRBI/PETRIC2/issues/27
+        (
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version",
+            "ImageNeedsNewerDriver",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/nvidia-container-toolkit/issues/1517
+        (
+            "systemd[1]: nvidia-cdi-refresh.service: Start request repeated too quickly.",
+            "CDIRefreshFails",
+            "likely",
+        ),
         # https://github.com/confidential-dot-ai/confidential-os-builder/pull/57
         (
             "nvidia-device-plugin: runtime/cgo: pthread_create failed: Invalid argument",
