@@ -99,6 +99,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - virtual_machines
       - diagnose
     default: [deploy, verify]
   skip:

@@ -64,7 +64,7 @@ options:
   from_nodes:
     description:
       - Also permit every GPU and vGPU that nodes with the label C(nvidia.com/gpu.workload.config=vm-passthrough) or
-        C(vm-vgpu) offer now. It only adds entries: while a device plugin restarts, its node offers nothing.
+        C(vm-vgpu) offer now. It only adds entries, since a node offers nothing while its device plugin restarts.
     type: bool
     default: false
   state:

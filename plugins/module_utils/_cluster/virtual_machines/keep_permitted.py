@@ -35,7 +35,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
-PLUGINS = ("nvidia-sandbox-device-plugin-daemonset", "nvidia-kubevirt-gpu-dp-daemonset")
+PLUGIN_DAEMONSETS = ("nvidia-sandbox-device-plugin-daemonset", "nvidia-kubevirt-gpu-dp-daemonset")
 """The DaemonSets of NVIDIA's plugin: the operator's, and that of the plugin's own manifest."""
 
 
@@ -136,7 +136,7 @@ class PermittingWork:
         counts = {
             full_name(item): int((item.get("status") or {}).get("desiredNumberScheduled") or 0)
             for item in listed.items
-            if name_of(item) in PLUGINS
+            if name_of(item) in PLUGIN_DAEMONSETS
         }
         return {name: count for name, count in counts.items() if count}, listed.refusal
 

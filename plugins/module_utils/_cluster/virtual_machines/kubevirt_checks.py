@@ -18,7 +18,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.machine_users import MachineUsers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.permitted_devices import (
-    LISTS,
+    DEVICE_LISTS,
     PermittedChange,
     PermittedDevice,
     configuration_of,
@@ -31,7 +31,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Minor = tuple[int, int]
 
-OLDEST: Minor = (0, 59)
+OLDEST_KUBEVIRT: Minor = (0, 59)
 """The oldest line that can leave mediated devices to NVIDIA's operator. Source: NVIDIA's guide, which names v0.59.1
 (NVIDIA/cloud-native-docs at 52dcb7b8, ``gpu-operator/gpu-operator-kubevirt.rst``)."""
 GPU_WITHOUT_GATE: Minor = (1, 4)
@@ -50,7 +50,7 @@ def the_one(kubevirts: list[Json] | None) -> Json:
     if kubevirts is None:
         raise GpuOpsError(
             "This cluster does not serve kubevirt.io/v1. Install KubeVirt "
-            f"{_text(OLDEST)} or newer first, or correct kubeconfig and context.",
+            f"{_text(OLDEST_KUBEVIRT)} or newer first, or correct kubeconfig and context.",
             reason="CRDMissing",
         )
     if not kubevirts:
@@ -100,9 +100,9 @@ def refuse_unsuited(kubevirt: Json) -> None:
             reason="NotReady",
         )
     line = line_of(kubevirt)
-    if line is not None and line < OLDEST:
+    if line is not None and line < OLDEST_KUBEVIRT:
         raise GpuOpsError(
-            f"{name} runs {version_of(kubevirt)}, and {_text(OLDEST)} is the oldest that this module knows. Upgrade "
+            f"{name} runs {version_of(kubevirt)}, and {_text(OLDEST_KUBEVIRT)} is the oldest that this module knows. Upgrade "
             "KubeVirt first.",
             reason="Unsupported",
         )
@@ -244,7 +244,7 @@ def refuse_in_use(change: PermittedChange, users: MachineUsers, is_allowed: bool
 def _others(change: PermittedChange) -> Json:
     """Return the lists that a call never changes."""
     lists = configuration_of(change.kubevirt).get("permittedHostDevices") or {}
-    return {name: items for name, items in lists.items() if name not in LISTS.values()}
+    return {name: items for name, items in lists.items() if name not in DEVICE_LISTS.values()}
 
 
 def other_declarers(kubevirt: Json, manager: str) -> list[str]:

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 KUBEVIRT_API = "kubevirt.io/v1"
 _TYPES_API = "instancetype.kubevirt.io/v1beta1"
 
-KINDS = {
+MACHINE_KINDS = {
     "VirtualMachineInstance": (KUBEVIRT_API, "virtualmachineinstances"),
     "VirtualMachine": (KUBEVIRT_API, "virtualmachines"),
     "VirtualMachineInstancetype": (_TYPES_API, "virtualmachineinstancetypes"),
@@ -76,7 +76,7 @@ def read(cluster: Cluster) -> MachineUsers:
     """Read all kinds, not from the cache, which may be behind. A kind that the cluster does not serve is left out."""
     users: list[User] = []
     unread: list[str] = []
-    for kind, (group_version, plural) in KINDS.items():
+    for kind, (group_version, plural) in MACHINE_KINDS.items():
         try:
             found, dummy = cluster.large_list(
                 namespaced(group_version, None, plural), functools.partial(user_of, kind), resourceVersion=""

@@ -21,10 +21,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-OURS = "gpuops.nvidia/permitted-gpus"
+PERMITTED_MARK = "gpuops.nvidia/permitted-gpus"
 """The annotation of a KubeVirt with the entries that we have written: a JSON list of kind, selector and resource."""
 
-LISTS = {"pci": "pciHostDevices", "mdev": "mediatedDevices"}
+DEVICE_LISTS = {"pci": "pciHostDevices", "mdev": "mediatedDevices"}
 """The list of each kind of device. Source: KubeVirt v1.9.0, ``PermittedHostDevices`` in ``api/core/v1/types.go``."""
 SELECTORS = {"pci": "pciVendorSelector", "mdev": "mdevNameSelector"}
 _USB = "usb"
@@ -88,18 +88,18 @@ def restricts(kubevirt: Json) -> bool:
 def permitted(kubevirt: Json) -> list[PermittedDevice]:
     """Return the PCI and mediated devices that a KubeVirt permits."""
     lists = lists_of(kubevirt)
-    return [entry_of(kind, item) for kind, name in LISTS.items() for item in lists.get(name) or []]
+    return [entry_of(kind, item) for kind, name in DEVICE_LISTS.items() for item in lists.get(name) or []]
 
 
 def resources_of(lists: Json) -> set[str]:
     """Return the names of all resources that lists permit, of USB devices, too."""
-    return {str(item.get("resourceName")) for name in (*LISTS.values(), _USB) for item in lists.get(name) or []}
+    return {str(item.get("resourceName")) for name in (*DEVICE_LISTS.values(), _USB) for item in lists.get(name) or []}
 
 
 def recorded(kubevirt: Json) -> frozenset[Key]:
     """Return the keys of the entries that we have written. Another text in our annotation means none."""
     try:
-        listed = json.loads(annotations_of(kubevirt).get(OURS, "[]"))
+        listed = json.loads(annotations_of(kubevirt).get(PERMITTED_MARK, "[]"))
     except ValueError:
         return frozenset()
     rows = listed if isinstance(listed, list) else []
@@ -135,7 +135,7 @@ class PermittedChange:
     @property
     def entries(self) -> list[PermittedDevice]:
         """All entries afterwards."""
-        return [entry_of(kind, item) for kind, name in LISTS.items() for item in self.lists[name]]
+        return [entry_of(kind, item) for kind, name in DEVICE_LISTS.items() for item in self.lists[name]]
 
     @property
     def patch(self) -> Json:
@@ -146,7 +146,10 @@ class PermittedChange:
         before = lists_of(self.kubevirt)
         lists = {name: items or None for name, items in self.lists.items() if items != (before.get(name) or [])}
         mark = json.dumps(sorted(self.ours)) if self.ours else None
-        metadata = {"annotations": {OURS: mark}, "resourceVersion": self.kubevirt["metadata"].get("resourceVersion")}
+        metadata = {
+            "annotations": {PERMITTED_MARK: mark},
+            "resourceVersion": self.kubevirt["metadata"].get("resourceVersion"),
+        }
         spec = {"spec": {"configuration": {"permittedHostDevices": lists}}} if lists else {}
         return {"metadata": metadata, **spec}
 
@@ -154,13 +157,13 @@ class PermittedChange:
         """Return the fields that the call looks after, before and after it."""
         before = lists_of(self.kubevirt)
         return (
-            _side({name: before.get(name) or [] for name in LISTS.values()}, recorded(self.kubevirt)),
+            _side({name: before.get(name) or [] for name in DEVICE_LISTS.values()}, recorded(self.kubevirt)),
             _side(self.lists, self.ours),
         )
 
 
 def _side(lists: Json, ours: t.Collection[Key]) -> Json:
-    return {"permittedHostDevices": lists, OURS: [list(key) for key in sorted(ours)]}
+    return {"permittedHostDevices": lists, PERMITTED_MARK: [list(key) for key in sorted(ours)]}
 
 
 def permit(kubevirt: Json, wanted: t.Sequence[PermittedDevice], purge: bool) -> PermittedChange:
@@ -206,7 +209,7 @@ def _change(
 ) -> PermittedChange:
     lists = {
         name: [*_kept(kind, lists_of(kubevirt).get(name) or [], changed, removed), *_contents(kind, added)]
-        for kind, name in LISTS.items()
+        for kind, name in DEVICE_LISTS.items()
     }
     keys = ours - {entry.key for entry in removed} | {entry.key for entry in added}
     return PermittedChange(kubevirt, lists, keys, added, changed, removed, left)

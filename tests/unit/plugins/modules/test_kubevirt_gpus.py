@@ -8,6 +8,7 @@ import functools
 import typing as t
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import FakeApi, fault, refusal
 from tests.unit.fakes.kubevirt import (
@@ -104,7 +105,11 @@ def test_the_nodes_say_what_there_is_to_permit(cluster: KubeVirtApi, keep: t.Cal
         "nvidia.com/GA102GL_A10",
         "nvidia.com/NVIDIA_A10-12Q",
     ]
-    assert ["AUDIO_CONTROLLER, which is no GPU that this module knows" in text for text in run.warnings] == [True]
+    assert run.warnings == wording(
+        [
+            "Nodes for virtual machines offer nvidia.com/TU102_HIGH_DEFINITION_AUDIO_CONTROLLER, which is no GPU that this module knows. If it is one, list it in devices with its pci_id."
+        ]
+    )
     own = {"devices": [{"pci_id": "10DE:10F7", "resource_name": "nvidia.com/TU102_HIGH_DEFINITION_AUDIO_CONTROLLER"}]}
     assert len(keep(from_nodes=True, **own).result["devices"]) == 3
 
@@ -112,8 +117,12 @@ def test_the_nodes_say_what_there_is_to_permit(cluster: KubeVirtApi, keep: t.Cal
 def test_a_device_that_no_node_offers_is_said(cluster: KubeVirtApi, keep: t.Callable) -> None:
     run = keep(devices=[{"pci_id": "10DE:1EB8"}, {"pci_id": "10DE:2235", "resource_name": "nvidia.com/A40"}])
     assert [row["nodes"] for row in run.result["devices"]] == [0, 0]
-    assert any("permitted, and no node offers it" in text for text in run.warnings)
-    assert any("NVIDIA's plugin calls it nvidia.com/GA102GL_A40" in text for text in run.warnings)
+    assert run.warnings == wording(
+        [
+            "10DE:2235 is permitted as nvidia.com/A40, which no node offers. NVIDIA's plugin calls it nvidia.com/GA102GL_A40: correct resource_name, or leave it out.",
+            "nvidia.com/TU104GL_TESLA_T4 (10DE:1EB8), nvidia.com/A40 (10DE:2235): permitted, and no node offers it. A machine that asks for it waits.",
+        ]
+    )
 
 
 def test_while_others_write_the_entries_are_merged_again(cluster: KubeVirtApi, keep: t.Callable) -> None:
@@ -155,7 +164,11 @@ def test_entries_of_others_are_respected(cluster: KubeVirtApi, keep: t.Callable)
     assert not keep(**WISH).result["changed"]
     assert not keep(devices=[], purge=True).result["changed"]
     stays = keep(**WISH, **GONE)
-    assert not stays.result["changed"] and "stays permitted, since somebody else" in stays.warnings[0]
+    assert not stays.result["changed"] and stays.warnings == wording(
+        [
+            "nvidia.com/GA102GL_A10 (10DE:2236) stays permitted, since somebody else has written the entry. Let its owner remove it."
+        ]
+    )
     assert not keep(**GONE).result["changed"] and writes(cluster) == []
     cluster.kubevirt = kubevirt({**A10, "externalResourceProvider": False})
     assert keep(**WISH).result["reason"] == "OwnedByOthers" and writes(cluster) == []
@@ -172,7 +185,11 @@ def test_what_machines_need_is_removed_only_with_permission(cluster: KubeVirtApi
         }
     assert writes(cluster) == []
     done = keep(**GONE, allow_in_use=True)
-    assert cluster.lists == {"pciHostDevices": [THEIRS]} and "research/windows" in done.warnings[0]
+    assert cluster.lists == {"pciHostDevices": [THEIRS]} and done.warnings == wording(
+        [
+            "nvidia.com/GA102GL_A10 is asked for by VirtualMachine research/stopped, VirtualMachineInstance research/windows. Running machines keep their devices, and cannot start again or move."
+        ]
+    )
 
 
 def test_the_last_entry_leaves_an_empty_object(cluster: KubeVirtApi, keep: t.Callable) -> None:
@@ -216,7 +233,11 @@ def test_two_providers_are_refused(cluster: KubeVirtApi, keep: t.Callable) -> No
 def test_whoever_applies_the_lists_from_a_manifest_is_named(cluster: KubeVirtApi, keep: t.Callable) -> None:
     fields = {"f:spec": {"f:configuration": {"f:permittedHostDevices": {"f:pciHostDevices": {}}}}}
     cluster.kubevirt["metadata"]["managedFields"] = [{"manager": "argocd", "operation": "Apply", "fieldsV1": fields}]
-    assert "argocd applies the permitted devices" in keep(**WISH).warnings[0]
+    assert keep(**WISH).warnings == wording(
+        [
+            "argocd applies the permitted devices of KubeVirt kubevirt/kubevirt from a manifest, and takes these entries out with its next write. Put them into that manifest, or leave permittedHostDevices out of it."
+        ]
+    )
 
 
 @pytest.mark.parametrize(

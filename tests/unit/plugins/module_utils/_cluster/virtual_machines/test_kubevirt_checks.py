@@ -234,9 +234,12 @@ def test_the_first_list_must_not_lock_machines_out() -> None:
     assert kubevirt_checks.refuse_in_use(later, users, False) == []
     both = MachineUsers([("VirtualMachine research/a", frozenset({A10.resource}))], [])
     assert kubevirt_checks.refuse_in_use(first, both, False) == []
-    assert (
-        "devices that would no longer be permitted"
-        in refused(kubevirt_checks.refuse_in_use, first, MachineUsers([], ["VirtualMachine"]), False)[1]
+    unread = MachineUsers([], ["VirtualMachine"])
+    assert refused(kubevirt_checks.refuse_in_use, first, unread, False) == wording(
+        (
+            "Forbidden",
+            "Whether virtual machines need devices that would no longer be permitted is unknown, since this user may not list VirtualMachine. Permit that, or accept it with allow_in_use: true.",
+        )
     )
 
 

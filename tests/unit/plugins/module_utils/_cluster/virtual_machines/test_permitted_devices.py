@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines import permitted_devices
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.permitted_devices import (
-    OURS,
+    PERMITTED_MARK,
     PermittedDevice,
     forbid,
     permit,
@@ -35,7 +35,7 @@ def test_entries_are_added_behind_those_of_others_with_the_mark() -> None:
     assert change.patch == {
         "metadata": {
             "annotations": {
-                OURS: '[["mdev", "NVIDIA_A10-12Q", "nvidia.com/NVIDIA_A10-12Q"], '
+                PERMITTED_MARK: '[["mdev", "NVIDIA_A10-12Q", "nvidia.com/NVIDIA_A10-12Q"], '
                 '["pci", "10de:2236", "nvidia.com/GA102GL_A10"]]'
             },
             "resourceVersion": "7",
@@ -84,7 +84,7 @@ def test_only_our_entries_are_purged() -> None:
 def test_only_our_entries_are_forbidden_and_those_of_others_are_named() -> None:
     change = forbid(kubevirt(THEIRS, A10.content, mdev=[VGPU.content], ours=MARK), everything)
     assert change.removed == (A10,) and [entry.selector for entry in change.left] == ["8086:6F54", "NVIDIA A10-12Q"]
-    assert change.patch["metadata"]["annotations"] == {OURS: None}
+    assert change.patch["metadata"]["annotations"] == {PERMITTED_MARK: None}
     assert change.patch["spec"]["configuration"]["permittedHostDevices"] == {"pciHostDevices": [THEIRS]}
 
 
@@ -106,7 +106,7 @@ def test_an_entry_that_somebody_has_taken_out_is_forgotten() -> None:
 @pytest.mark.parametrize("mark", ["{", "7", '[["pci", "a"]]', '[["pci", "a", 1]]', '["pci"]'])
 def test_a_mark_that_is_no_list_of_entries_makes_nothing_ours(mark: str) -> None:
     item = kubevirt(A10.content)
-    item["metadata"]["annotations"] = {OURS: mark}
+    item["metadata"]["annotations"] = {PERMITTED_MARK: mark}
     assert permitted_devices.recorded(item) == frozenset()
     assert forbid(item, everything).removed == ()
 
