@@ -99,7 +99,7 @@ options:
       - scheduling
       - namespaces
       - claims
-      - virtual_machines
+      - kubevirt
       - diagnose
     default: [deploy, verify]
   skip:

@@ -36,7 +36,7 @@ options:
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
       - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones. V(monitoring) sets up metrics and alerts.
       - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them. V(namespaces) makes missing namespaces.
-      - V(virtual_machines) permits GPUs to virtual machines of KubeVirt.
+      - V(kubevirt) permits GPUs to virtual machines of KubeVirt.
     type: list
     elements: str
     choices:
@@ -66,7 +66,7 @@ options:
       - scheduling
       - namespaces
       - claims
-      - virtual_machines
+      - kubevirt
       - diagnose
     required: true
   namespace:

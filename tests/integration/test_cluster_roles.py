@@ -196,7 +196,7 @@ RARE: dict[str, set[str]] = {
         "create clusterpolicies.nvidia.com *",
         *(f"{verb} {kind}.nvidia.com *" for verb in ("create", "patch") for kind in ("gpuclusters", "nvidiadrivers")),
     },
-    "virtual_machines": set(),
+    "kubevirt": set(),
     # Pods that are deleted in place of an eviction, and claims.
     "drain": {
         "delete pods *",
@@ -438,7 +438,7 @@ def test_offering_gpus_by_claims(own_lab: Lab) -> None:
 @pytest.mark.wide
 def test_permitting_gpus_to_virtual_machines(own_lab: Lab) -> None:
     kubevirt.deploy(own_lab, {})
-    user = User(own_lab, "virtual_machines")
+    user = User(own_lab, "kubevirt")
     wish = {"pci_id": "10DE:2236", "external_resource_provider": False}
     for each in ({"devices": [wish]}, {"state": "absent"}):
         run = user.playbook.module("gpuops.nvidia.kubevirt_gpus", **each)

@@ -262,16 +262,14 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
         Permission("apps", "daemonsets", "list", is_optional=True),
     ),
-    "virtual_machines": (
+    "kubevirt": (
         Permission("kubevirt.io", "kubevirts", "list patch"),
         # Without these, how many nodes offer a device and who asks for it is unknown, and what may be in use stays.
         Permission("", "nodes", "list", is_optional=True),
         Permission("kubevirt.io", "virtualmachineinstances virtualmachines", "list", is_optional=True),
-        Permission(
-            "instancetype.kubevirt.io",
-            "virtualmachineinstancetypes virtualmachineclusterinstancetypes",
-            "list",
-            is_optional=True,
+        *(
+            Permission("instancetype.kubevirt.io", kind, "list", is_optional=True)
+            for kind in ("virtualmachineinstancetypes", "virtualmachineclusterinstancetypes")
         ),
         # Whether NVIDIA's device plugin gives out what KubeVirt is to give out.
         Permission("apps", "daemonsets", "list", is_optional=True),
@@ -310,7 +308,7 @@ READY: dict[str, tuple[str, ...]] = {
     "upgrade": ("upgrade",),
     "usage": ("usage",),
     "verify": ("verify", "workload", "metrics"),
-    "virtual_machines": ("virtual_machines",),
+    "kubevirt": ("kubevirt",),
 }
 """The ClusterRoles that ship with the role preflight, and the operations that each allows.
 

@@ -102,8 +102,8 @@ def refuse_unsuited(kubevirt: Json) -> None:
     line = line_of(kubevirt)
     if line is not None and line < OLDEST_KUBEVIRT:
         raise GpuOpsError(
-            f"{name} runs {version_of(kubevirt)}, and {_text(OLDEST_KUBEVIRT)} is the oldest that this module knows. Upgrade "
-            "KubeVirt first.",
+            f"{name} runs {version_of(kubevirt)}, and {_text(OLDEST_KUBEVIRT)} is the oldest that this module knows. "
+            "Upgrade KubeVirt first.",
             reason="Unsupported",
         )
 
