@@ -64,7 +64,8 @@ options:
   from_nodes:
     description:
       - Also permit every GPU and vGPU that nodes with the label C(nvidia.com/gpu.workload.config=vm-passthrough) or
-        C(vm-vgpu) offer now. It only adds entries, since a node offers nothing while its device plugin restarts.
+        C(vm-vgpu) offer now, if no entry has its resource yet.
+      - It only adds entries, since a node offers nothing while its device plugin restarts.
     type: bool
     default: false
   state:
@@ -95,7 +96,8 @@ notes:
     entry of somebody else stays as it is. If it permits the same device with the same values, it is enough.
   - After the last entry has gone, C(permittedHostDevices) stays as an empty object. Without it, KubeVirt would permit
     every device.
-  - A KubeVirt that a HyperConverged manages is refused, since the HyperConverged undoes every change of it.
+  - A KubeVirt that a HyperConverged manages is never changed, since the HyperConverged undoes every change of it. The
+    call fails and names the field of the HyperConverged, unless everything is permitted already.
 seealso:
   - name: Host devices in KubeVirt
     description: What the lists mean.
@@ -128,8 +130,9 @@ EXAMPLES = r"""
 RETURN = r"""
 kubevirt:
   description:
-    - The KubeVirt. C(fields) are those by which virtual machines can ask for devices. C(hostDevices) needs the feature
-      gate C(HostDevices), and C(gpus) needs the gate C(GPU) before v1.4.
+    - The KubeVirt, or V(null) if there is none and O(state=absent).
+    - C(fields) are those by which virtual machines can ask for devices. C(hostDevices) needs the feature gate
+      C(HostDevices), and C(gpus) needs the gate C(GPU) before v1.4.
   returned: success
   type: dict
   sample: {name: kubevirt, namespace: kubevirt, version: v1.9.0, fields: [gpus]}

@@ -20,7 +20,7 @@ NAMESPACE = "kubevirt"
 
 def deploy(lab: Lab, configuration: Json, version: str = "v1.9.0") -> None:
     """Make KubeVirt's kinds, and a KubeVirt with this configuration that is deployed."""
-    lab.kubectl("apply", f"--filename={CRDS}")
+    lab.kubectl("apply", "--server-side", f"--filename={CRDS}")
     lab.kubectl("wait", "--for=condition=Established", f"--filename={CRDS}", "--timeout=30s")
     kubevirt: Json = {
         "apiVersion": "kubevirt.io/v1",

@@ -39,6 +39,10 @@ PLUGIN_DAEMONSETS = ("nvidia-sandbox-device-plugin-daemonset", "nvidia-kubevirt-
 """The DaemonSets of NVIDIA's plugin: the operator's, and that of the plugin's own manifest."""
 
 
+NOTHING: Json = {"changed": False, "kubevirt": None, "devices": [], "removed": [], "diff": {"before": {}, "after": {}}}
+"""The result for a cluster without a KubeVirt that is to permit nothing."""
+
+
 def keep(cluster: Cluster, options: Options) -> tuple[Json, list[str]]:
     """Bring the permitted devices to what is wanted; return the module's result, and warnings.
 
@@ -54,14 +58,17 @@ def _kept(
 ) -> tuple[Json, list[str]]:
     # Not from the cache, which may be behind: the write is for the version that is read here.
     kubevirts = cluster.list(namespaced(KUBEVIRT_API, None, "kubevirts"), resourceVersion="")
+    if not kubevirts and options["state"] == "absent":
+        return NOTHING, []
     kubevirt = kubevirt_checks.the_one(kubevirts)
-    kubevirt_checks.refuse_unsuited(kubevirt)
     work = PermittingWork(cluster, options, kubevirt, offers, machine_users.read(cluster))
     change, warnings = work.planned()
     if not change.is_due and tried and tried[-1].ours == change.ours:
         # The last try was written, and its answer got lost.
         return work.result(tried[-1]), [*warnings, *work.remarks(change)]
     if change.is_due:
+        kubevirt_checks.refuse_unready(kubevirt)
+        kubevirt_checks.refuse_managed(kubevirt)
         tried.append(change)
         try:
             _write(cluster, change)
@@ -96,6 +103,7 @@ class PermittingWork:
     def _permitted(self) -> tuple[PermittedChange, list[str]]:
         wanted, warnings = self._wanted()
         if wanted:
+            kubevirt_checks.refuse_unready(self.kubevirt)
             kubevirt_checks.refuse_closed_gates(self.kubevirt)
         kubevirt_checks.refuse_two_makers(self.kubevirt, wanted)
         kubevirt_checks.refuse_two_providers(wanted, *self._plugins(wanted))
@@ -111,7 +119,7 @@ class PermittingWork:
         if not self.offers.is_known:
             raise GpuOpsError(f"from_nodes needs to list nodes. {self.offers.refusal}", reason="Forbidden")
         found, unknown = self.offers.for_machines()
-        named = {entry.resource for entry in wanted}
+        named = {entry.resource for entry in (*wanted, *permitted_devices.permitted(self.kubevirt))}
         unknown = [name for name in unknown if name not in named]
         text = (
             f"Nodes for virtual machines offer {first_few(unknown)}, which is no GPU that this module knows. If it is "

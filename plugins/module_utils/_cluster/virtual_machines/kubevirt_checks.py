@@ -55,7 +55,7 @@ def the_one(kubevirts: list[Json] | None) -> Json:
         )
     if not kubevirts:
         raise GpuOpsError(
-            "KubeVirt's operator is installed, and there is no object KubeVirt. Create it, and wait until its phase is "
+            "This cluster has no object KubeVirt, although it serves the kind. Create one, and wait until its phase is "
             "Deployed.",
             reason="NotFound",
         )
@@ -85,11 +85,15 @@ def phase_of(kubevirt: Json) -> str:
     return str((kubevirt.get("status") or {}).get("phase") or "")
 
 
-def refuse_unsuited(kubevirt: Json) -> None:
-    """Raise if a KubeVirt is not there to be changed: it is managed by another object, going, not deployed or old."""
+def refuse_managed(kubevirt: Json) -> None:
+    """Raise if another object manages a KubeVirt that is to change."""
     owner = next((each for each in kubevirt["metadata"].get("ownerReferences") or [] if each.get("controller")), None)
     if owner:
         raise GpuOpsError(_managed(kubevirt, owner), reason="OwnedByOthers")
+
+
+def refuse_unready(kubevirt: Json) -> None:
+    """Raise if a KubeVirt is going, not deployed or too old."""
     name = f"KubeVirt {full_name(kubevirt)}"
     if kubevirt["metadata"].get("deletionTimestamp"):
         raise GpuOpsError(f"{name} is being deleted. Install KubeVirt again first.", reason="NotReady")

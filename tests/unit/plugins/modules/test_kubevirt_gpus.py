@@ -263,3 +263,18 @@ def test_a_cluster_without_a_kubevirt_that_suits_is_refused(cluster: KubeVirtApi
     assert keep(**WISH).result["reason"] == "NotFound"
     del cluster.api.lists[KUBEVIRTS]
     assert keep(**WISH).result["reason"] == "CRDMissing"
+    gone = keep(**GONE).result
+    assert not gone["changed"] and gone["kubevirt"] is None
+
+
+def test_a_kubevirt_of_a_hyperconverged_is_read_and_left_alone(cluster: KubeVirtApi, keep: t.Callable) -> None:
+    cluster.kubevirt = kubevirt(A10)
+    cluster.kubevirt["metadata"]["ownerReferences"] = [{"kind": "HyperConverged", "name": "hco", "controller": True}]
+    assert not keep(**WISH).result["changed"] and len(keep().result["devices"]) == 1
+    assert keep(devices=[{"pci_id": "10DE:1EB8"}]).result["reason"] == "OwnedByOthers" and writes(cluster) == []
+
+
+def test_what_the_nodes_offer_changes_no_entry_that_there_is(cluster: KubeVirtApi, keep: t.Callable) -> None:
+    by_kubevirt = {"pciVendorSelector": "10DE:2236", "resourceName": "nvidia.com/GA102GL_A10"}
+    cluster.kubevirt = kubevirt(by_kubevirt, ours=OURS)
+    assert not keep(from_nodes=True).result["changed"] and cluster.lists == {"pciHostDevices": [by_kubevirt]}

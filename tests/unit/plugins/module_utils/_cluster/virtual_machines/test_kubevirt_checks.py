@@ -46,7 +46,7 @@ def test_there_is_exactly_one_kubevirt() -> None:
     assert refused(kubevirt_checks.the_one, []) == wording(
         (
             "NotFound",
-            "KubeVirt's operator is installed, and there is no object KubeVirt. Create it, and wait until its phase is Deployed.",
+            "This cluster has no object KubeVirt, although it serves the kind. Create one, and wait until its phase is Deployed.",
         )
     )
     assert refused(kubevirt_checks.the_one, [one, other]) == wording(
@@ -59,16 +59,17 @@ def test_there_is_exactly_one_kubevirt() -> None:
 
 def test_a_kubevirt_that_is_managed_elsewhere_is_left_to_its_manager() -> None:
     managed = kubevirt()
+    kubevirt_checks.refuse_managed(managed)
     owner = {"kind": "HyperConverged", "name": "kubevirt-hyperconverged", "controller": True}
     managed["metadata"]["ownerReferences"] = [{"kind": "Other", "name": "x"}, owner]
-    assert refused(kubevirt_checks.refuse_unsuited, managed) == wording(
+    assert refused(kubevirt_checks.refuse_managed, managed) == wording(
         (
             "OwnedByOthers",
             "HyperConverged kubevirt-hyperconverged manages KubeVirt kubevirt/kubevirt, and would undo any change of it. Permit the devices in its spec.permittedHostDevices (spec.virtualization.permittedHostDevices in hco.kubevirt.io/v1), where pciVendorSelector is called pciDeviceSelector.",
         )
     )
     managed["metadata"]["ownerReferences"] = [{"kind": "Other", "name": "x", "controller": True}]
-    assert refused(kubevirt_checks.refuse_unsuited, managed) == wording(
+    assert refused(kubevirt_checks.refuse_managed, managed) == wording(
         (
             "OwnedByOthers",
             "Other x manages KubeVirt kubevirt/kubevirt, and would undo any change of it. Permit the devices there.",
@@ -77,24 +78,24 @@ def test_a_kubevirt_that_is_managed_elsewhere_is_left_to_its_manager() -> None:
 
 
 def test_a_kubevirt_that_goes_is_not_deployed_or_is_old_is_refused() -> None:
-    kubevirt_checks.refuse_unsuited(kubevirt())
-    kubevirt_checks.refuse_unsuited(kubevirt(version="v0.59.2"))
-    kubevirt_checks.refuse_unsuited(kubevirt(version="devel"))
+    kubevirt_checks.refuse_unready(kubevirt())
+    kubevirt_checks.refuse_unready(kubevirt(version="v0.59.2"))
+    kubevirt_checks.refuse_unready(kubevirt(version="devel"))
     going, starting, new = kubevirt(), kubevirt(), kubevirt()
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     starting["status"]["phase"] = "Deploying"
     del new["status"]
-    assert refused(kubevirt_checks.refuse_unsuited, going) == wording(
+    assert refused(kubevirt_checks.refuse_unready, going) == wording(
         ("NotReady", "KubeVirt kubevirt/kubevirt is being deleted. Install KubeVirt again first.")
     )
-    assert refused(kubevirt_checks.refuse_unsuited, starting) == wording(
+    assert refused(kubevirt_checks.refuse_unready, starting) == wording(
         (
             "NotReady",
             "KubeVirt kubevirt/kubevirt is not deployed: its phase is Deploying. Wait for it with `kubectl wait kubevirt --all --all-namespaces --for=condition=Available`.",
         )
     )
-    assert "not reported yet" in refused(kubevirt_checks.refuse_unsuited, new)[1]
-    assert refused(kubevirt_checks.refuse_unsuited, kubevirt(version="v0.58.1")) == wording(
+    assert "not reported yet" in refused(kubevirt_checks.refuse_unready, new)[1]
+    assert refused(kubevirt_checks.refuse_unready, kubevirt(version="v0.58.1")) == wording(
         (
             "Unsupported",
             "KubeVirt kubevirt/kubevirt runs v0.58.1, and v0.59 is the oldest that this module knows. Upgrade KubeVirt first.",
