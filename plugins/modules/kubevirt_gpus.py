@@ -176,11 +176,11 @@ devices:
       sample: 16
     users:
       description: >-
-        The virtual machines and instance types that ask for the resource, or V(null) if this user may not list all of
-        them.
+        The virtual machines and instance types that ask for the resource, machines that run with their node, or
+        V(null) if this user may not list all of them.
       type: list
       elements: str
-      sample: [VirtualMachineInstance research/windows]
+      sample: [VirtualMachineInstance research/windows on gpu-0000]
 removed:
   description: The entries that the call has removed.
   returned: success

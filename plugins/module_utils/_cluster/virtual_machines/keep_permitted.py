@@ -39,7 +39,13 @@ PLUGIN_DAEMONSETS = ("nvidia-sandbox-device-plugin-daemonset", "nvidia-kubevirt-
 """The DaemonSets of NVIDIA's plugin: the operator's, and that of the plugin's own manifest."""
 
 
-NOTHING: Json = {"changed": False, "kubevirt": None, "devices": [], "removed": [], "diff": {"before": {}, "after": {}}}
+WITHOUT_KUBEVIRT: Json = {
+    "changed": False,
+    "kubevirt": None,
+    "devices": [],
+    "removed": [],
+    "diff": {"before": {}, "after": {}},
+}
 """The result for a cluster without a KubeVirt that is to permit nothing."""
 
 
@@ -59,7 +65,7 @@ def _kept(
     # Not from the cache, which may be behind: the write is for the version that is read here.
     kubevirts = cluster.list(namespaced(KUBEVIRT_API, None, "kubevirts"), resourceVersion="")
     if not kubevirts and options["state"] == "absent":
-        return NOTHING, []
+        return WITHOUT_KUBEVIRT, []
     kubevirt = kubevirt_checks.the_one(kubevirts)
     work = PermittingWork(cluster, options, kubevirt, offers, machine_users.read(cluster))
     change, warnings = work.planned()

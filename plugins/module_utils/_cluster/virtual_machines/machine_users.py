@@ -34,7 +34,7 @@ Source: KubeVirt v1.9.0, ``api/core/v1`` and ``api/instancetype/v1beta1``.
 _ENDED = ("Succeeded", "Failed")
 
 User = tuple[str, frozenset[str]]
-"""The kind and name of an object, and the resources that it asks for."""
+"""The kind and name of an object, with its node while it runs, and the resources that it asks for."""
 
 
 def user_of(kind: str, item: Json) -> User:
@@ -47,7 +47,8 @@ def user_of(kind: str, item: Json) -> User:
     holder = spec if kind.endswith("Instancetype") else (spec.get("domain") or {}).get("devices") or {}
     listed = [*(holder.get("gpus") or []), *(holder.get("hostDevices") or [])]
     names = frozenset(str(each["deviceName"]) for each in listed if each.get("deviceName"))
-    return f"{kind} {full_name(item)}", names
+    node = (item.get("status") or {}).get("nodeName")
+    return f"{kind} {full_name(item)}" + (f" on {node}" if node else ""), names
 
 
 @dataclasses.dataclass(frozen=True)

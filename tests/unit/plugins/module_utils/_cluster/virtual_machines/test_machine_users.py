@@ -40,6 +40,14 @@ def test_a_device_by_a_claim_needs_no_permission() -> None:
     assert machine_users.user_of("VirtualMachineInstance", claimed)[1] == set()
 
 
+def test_a_machine_that_runs_is_named_with_its_node() -> None:
+    running = instance("a", A10)
+    running["status"]["nodeName"] = "gpu-0000"
+    assert (
+        machine_users.user_of("VirtualMachineInstance", running)[0] == "VirtualMachineInstance research/a on gpu-0000"
+    )
+
+
 def test_users_are_found_by_resource() -> None:
     users = MachineUsers([("b", frozenset({A10, T4})), ("a", frozenset({A10}))], [])
     assert users.of(A10) == ["a", "b"] and users.of("x") == []
