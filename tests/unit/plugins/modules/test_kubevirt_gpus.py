@@ -192,6 +192,13 @@ def test_what_machines_need_is_removed_only_with_permission(cluster: KubeVirtApi
     )
 
 
+def test_the_first_entry_locks_no_machine_out_without_permission(cluster: KubeVirtApi, keep: t.Callable) -> None:
+    cluster.api.lists[MACHINES] = [machine("stopped", "nvidia.com/TU104GL_TESLA_T4")]
+    others = {"not_listed": ["VirtualMachine research/stopped (nvidia.com/TU104GL_TESLA_T4)"]}
+    assert keep(**WISH).result["users"] == others and writes(cluster) == []
+    assert keep(**WISH, allow_in_use=True).result["changed"]
+
+
 def test_the_last_entry_leaves_an_empty_object(cluster: KubeVirtApi, keep: t.Callable) -> None:
     keep(**WISH)
     keep(devices=[], purge=True)

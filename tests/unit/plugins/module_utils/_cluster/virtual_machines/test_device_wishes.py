@@ -84,6 +84,7 @@ def test_a_wish_matches_entries_by_what_it_gives() -> None:
         ({"pci_id": "10de:2236"}, (True, False)),
         ({"mdev_type": "NVIDIA A10-12Q"}, (False, True)),
         ({"resource_name": "nvidia.com/GA102GL_A10"}, (True, False)),
+        ({"mdev_type": "10DE:2236"}, (False, False)),
         ({"pci_id": "10DE:2236", "resource_name": "nvidia.com/other"}, (False, False)),
     ):
         found = device_wishes.matcher([wish])

@@ -142,6 +142,7 @@ def test_the_refusal_of_a_closed_gate_names_version_and_field() -> None:
     [
         ("v1.9.0", (), None, True),
         ("v1.9.0", (), False, False),
+        ("v1.8.0", (), False, False),
         ("v1.9.0", ("DisableMDEVConfiguration",), None, False),
         ("v1.9.0", ("DisableMDEVConfiguration",), True, True),
         ("v1.7.4", (), False, True),  # this release does not know the field
@@ -163,6 +164,9 @@ def test_two_makers_of_mediated_devices_are_refused() -> None:
             "Unsupported",
             "NVIDIA's operator makes the mediated devices of nvidia.com/NVIDIA_A10-12Q (NVIDIA A10-12Q), and KubeVirt kubevirt/kubevirt makes and removes such devices, too. Set spec.configuration.mediatedDevicesConfiguration.enabled of the KubeVirt to false.",
         )
+    )
+    assert (
+        "enabled of the KubeVirt" in refused(kubevirt_checks.refuse_two_makers, kubevirt(version="v1.8.0"), [VGPU])[1]
     )
     assert refused(kubevirt_checks.refuse_two_makers, kubevirt(version="v1.7.4"), [VGPU]) == wording(
         (
