@@ -53,6 +53,7 @@ Reason = t.Literal[
     "NotTolerated",
     "OperatorOfOLM",
     "OperatorOfOthers",
+    "OwnedByOthers",
     "PluginMissing",
     "PodsInTheWay",
     "PortForwardFailed",

@@ -99,6 +99,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - kubevirt
       - diagnose
     default: [deploy, verify]
   skip:

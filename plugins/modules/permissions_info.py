@@ -36,6 +36,7 @@ options:
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
       - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones. V(monitoring) sets up metrics and alerts.
       - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them. V(namespaces) makes missing namespaces.
+      - V(kubevirt) permits GPUs to virtual machines of KubeVirt.
     type: list
     elements: str
     choices:
@@ -65,6 +66,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - kubevirt
       - diagnose
     required: true
   namespace:

@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.p
     missing_permissions,
 )
 
-from lab.cluster import Lab, Options
+from lab.cluster import Lab, Options, kubevirt
 from tests.integration import test_operator_upgrade
 from tests.support.ansible import OPERATOR, ROOT, Playbook, on
 from tests.support.labs import running_lab
@@ -196,6 +196,7 @@ RARE: dict[str, set[str]] = {
         "create clusterpolicies.nvidia.com *",
         *(f"{verb} {kind}.nvidia.com *" for verb in ("create", "patch") for kind in ("gpuclusters", "nvidiadrivers")),
     },
+    "kubevirt": set(),
     # Pods that are deleted in place of an eviction, and claims.
     "drain": {
         "delete pods *",
@@ -432,6 +433,18 @@ def test_offering_gpus_by_claims(own_lab: Lab) -> None:
         run = user.playbook.module("gpuops.nvidia.gpu_claims", unmatched="warn", **each)
         assert run.status == 0, run.output
     check(user)
+
+
+@pytest.mark.wide
+def test_permitting_gpus_to_virtual_machines(own_lab: Lab) -> None:
+    kubevirt.deploy(own_lab, {})
+    user = User(own_lab, "kubevirt")
+    wish = {"pci_id": "10DE:2236", "external_resource_provider": False}
+    for each in ({"devices": [wish]}, {"state": "absent"}):
+        run = user.playbook.module("gpuops.nvidia.kubevirt_gpus", **each)
+        assert run.status == 0, run.output
+    check(user)
+    kubevirt.remove(own_lab)
 
 
 @pytest.mark.parametrize("name", NAMES)

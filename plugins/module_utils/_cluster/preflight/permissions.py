@@ -262,6 +262,18 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
         Permission("apps", "daemonsets", "list", is_optional=True),
     ),
+    "kubevirt": (
+        Permission("kubevirt.io", "kubevirts", "list patch"),
+        # Without these, how many nodes offer a device and who asks for it is unknown, and what may be in use stays.
+        Permission("", "nodes", "list", is_optional=True),
+        Permission("kubevirt.io", "virtualmachineinstances virtualmachines", "list", is_optional=True),
+        *(
+            Permission("instancetype.kubevirt.io", kind, "list", is_optional=True)
+            for kind in ("virtualmachineinstancetypes", "virtualmachineclusterinstancetypes")
+        ),
+        # Whether NVIDIA's device plugin gives out what KubeVirt is to give out.
+        Permission("apps", "daemonsets", "list", is_optional=True),
+    ),
     "diagnose": (
         *_VERDICT,
         *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
@@ -296,6 +308,7 @@ READY: dict[str, tuple[str, ...]] = {
     "upgrade": ("upgrade",),
     "usage": ("usage",),
     "verify": ("verify", "workload", "metrics"),
+    "kubevirt": ("kubevirt",),
 }
 """The ClusterRoles that ship with the role preflight, and the operations that each allows.
 

@@ -123,8 +123,9 @@ RULES = (
         severity="failure",
         cause="The virtual machine asks for {device}, and permittedHostDevices of KubeVirt's configuration does not "
         "have it: the name differs, the list is in another object than KubeVirt reads, or the feature gate is off.",
-        remedy="Run kubectl get kubevirt -A -o yaml. Below spec.configuration, developerConfiguration.featureGates "
-        "must have GPU or HostDevices, and permittedHostDevices must have resourceName: {device}, with "
+        remedy="Permit it with the module kubevirt_gpus, which leaves the entries of others alone. By hand, run "
+        "kubectl get kubevirt -A -o yaml. Below spec.configuration, developerConfiguration.featureGates must have GPU "
+        "(up to KubeVirt v1.3) or HostDevices, and permittedHostDevices must have resourceName: {device}, with "
         "externalResourceProvider: true if a device plugin of NVIDIA offers it. A ConfigMap kubevirt-config of old "
         "releases hides these fields: remove it.",
         sources=("https://github.com/kubevirt/kubevirt/issues/4950", f"{_PLUGIN}issues/17", _GUIDE),
