@@ -99,6 +99,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - domains
       - diagnose
     default: [deploy, verify]
   skip:

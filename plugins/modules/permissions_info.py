@@ -65,6 +65,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - domains
       - diagnose
     required: true
   namespace:

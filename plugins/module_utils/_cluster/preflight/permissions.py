@@ -262,6 +262,16 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
         Permission("apps", "daemonsets", "list", is_optional=True),
     ),
+    "domains": (
+        Permission("resource.nvidia.com", "computedomains", "get list create patch delete"),
+        # The nodes that can have one, its controller, its daemons, and who uses it.
+        Permission("", "nodes pods", "list"),
+        Permission(_DRA, "resourceslices resourceclaims", "list"),
+        Permission(_DRA, "resourceclaimtemplates", "get list"),
+        # The feature gates of the driver, and what is left of a ComputeDomain that is gone.
+        Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
+        Permission("apps", "daemonsets", "list", is_optional=True),
+    ),
     "diagnose": (
         *_VERDICT,
         *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
@@ -282,6 +292,7 @@ READY: dict[str, tuple[str, ...]] = {
     "claims": ("claims",),
     "deploy": ("deploy", "remove", "quota"),
     "diagnose": ("diagnose",),
+    "domains": ("domains",),
     "drain": ("drain",),
     "driver": ("driver", "pools", "evict"),
     "mig": ("mig", "layouts", "workload", "evict"),

@@ -170,7 +170,13 @@ def test_the_shipped_cluster_roles_are_up_to_date() -> None:
 
 
 def test_every_operation_but_those_that_read_or_share_out_is_written_down() -> None:
-    assert permissions.OPERATIONS.keys() - NEEDED.keys() == {"claims", "diagnose", "scheduling", "namespaces"}
+    assert permissions.OPERATIONS.keys() - NEEDED.keys() == {
+        "claims",
+        "diagnose",
+        "domains",
+        "scheduling",
+        "namespaces",
+    }
 
 
 def test_every_operation_is_granted_by_a_cluster_role() -> None:
