@@ -34,6 +34,7 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.progress
 options:
   state:
     description:
@@ -170,6 +171,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.keep_domain import ensure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run, with_warnings
 
 _CHANNEL = ArgumentSpec(
@@ -189,7 +191,7 @@ SPEC = ArgumentSpec(
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 600},
     },
-).including(CONNECTION)
+).including(CONNECTION, PROGRESS)
 
 
 def main() -> t.NoReturn:

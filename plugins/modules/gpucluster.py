@@ -94,7 +94,8 @@ options:
       compute_domains:
         description:
           - ComputeDomains for multi-node NVLink, in the API's spelling (C(enabled), C(controller), C(kubeletPlugin)).
-          - They are on by default. They can be switched off only while no ComputeDomain exists.
+          - The chart switches them on. In a GPUCluster without this block, they are off.
+          - They can be switched off only while no ComputeDomain exists.
         type: dict
   dcgm:
     description: The standalone DCGM host engine.

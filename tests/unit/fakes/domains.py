@@ -111,3 +111,59 @@ def set_up(api: FakeApi, nodes: int = 2) -> None:
     api.lists |= {DOMAINS: [], TEMPLATES: [], CLAIMS: [], PODS: [], ALL_DAEMONSETS: []}
     # What the group serves, and what is left of a ComputeDomain in the whole cluster.
     api.lists |= {f"/apis/resource.k8s.io/v1/{kind}": [] for kind in ("resourceclaims", "resourceclaimtemplates")}
+
+
+# ---- troubles ---------------------------------------------------------------------------------------------------
+
+
+def without_crd(api: FakeApi) -> None:
+    del api.lists[DOMAINS]
+
+
+def switched_off(api: FakeApi) -> None:
+    api.lists[GPUCLUSTERS][0]["spec"] = {"draDriver": {}}
+
+
+def without_controller(api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [daemon("gpu-0")]
+
+
+def unready_controller(api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [controller(is_ready=False)]
+
+
+def taken_template(api: FakeApi) -> None:
+    api.lists[TEMPLATES] = [template("another")]
+
+
+def taken_node(api: FakeApi) -> None:
+    api.lists[NODES][1] = rack_node(1, **{LABEL: "another"})
+
+
+def two_drivers(api: FakeApi) -> None:
+    api.lists[SLICES] = [*offered(0), *offered(1, "590.1.1")]
+
+
+def old_driver(api: FakeApi) -> None:
+    api.lists[SLICES] = [*offered(0), *offered(1, "570.133.20")]
+
+
+def without_plugin(api: FakeApi) -> None:
+    api.lists[SLICES] = offered(0)
+
+
+def two_cliques(api: FakeApi) -> None:
+    api.lists[NODES][1] = rack_node(1, "1a2b.2")
+
+
+def of_somebody_else(api: FakeApi) -> None:
+    api.lists[DOMAINS] = [domain(labels={})]
+
+
+def deleting(api: FakeApi) -> None:
+    api.lists[DOMAINS] = [domain(deletionTimestamp="2026-01-01T00:00:00Z")]
+
+
+def other_numbers(api: FakeApi) -> None:
+    api.lists[DOMAINS] = [domain()]
+    api.lists[DOMAINS][0]["spec"]["numNodes"] = 18

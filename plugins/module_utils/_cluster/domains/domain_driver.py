@@ -20,13 +20,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains import fabric_nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.domain_request import DOMAIN_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.fabric_nodes import FabricNode
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster import gpucluster_refusals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims, names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-DRIVER = "compute-domain.nvidia.com"
+DOMAIN_DRIVER = "compute-domain.nvidia.com"
 """The part of the driver for ComputeDomains, and the driver of its ResourceSlices."""
 
 _CONTROLLERS = (
@@ -37,7 +38,7 @@ _CONTROLLERS = (
 """The labels of the controller's pods: from the operator, from the driver's own chart, and from that of 25.12."""
 
 _CONTAINER = "compute-domain"
-_CALENDAR = re.compile(r":v?(?:2\d)\.\d")
+_CALENDAR = re.compile(r":v?25\.\d")
 """The tag of a release before v0.4.0, such as v25.12.0. They write numNodes also if it is 0."""
 
 
@@ -111,14 +112,9 @@ def ready_nodes(pods: t.Mapping[str, Json]) -> set[str]:
 
 
 def refuse_switched_off(cluster: Cluster) -> None:
-    """Raise if a GPUCluster has ComputeDomains switched off.
-
-    The operator takes a GPUCluster without the block for one that has them switched off (``IsComputeDomainsEnabled`` in
-    api/nvidia/v1alpha1/gpucluster_types.go, v26.7.0).
-    """
+    """Raise if a GPUCluster has ComputeDomains switched off, or lacks their block."""
     for item in cluster.list_readable(observe.GPUCLUSTERS_PATH).items:
-        block = ((item.get("spec") or {}).get("draDriver") or {}).get("computeDomains") or {}
-        if block.get("enabled") is not True:
+        if gpucluster_refusals.has_domains(item.get("spec") or {}) is not True:
             raise GpuOpsError(
                 f"GPUCluster {objects.name_of(item)} has ComputeDomains switched off "
                 "(draDriver.computeDomains.enabled). Switch them on with gpucluster: dra_driver: "
@@ -142,7 +138,7 @@ def nodes(cluster: Cluster) -> list[FabricNode]:
     if served:
         path = namespaced(f"{names.DRA_GROUP}/{served}", None, "resourceslices")
         parts, dummy = cluster.large_list(path, _part, resourceVersion="")
-    channels = {part.node for part in parts if part.driver == DRIVER}
+    channels = {part.node for part in parts if part.driver == DOMAIN_DRIVER}
     versions = {part.node: part.version for part in parts if part.driver == names.DRA_DRIVER and part.version}
     found, dummy = cluster.large_list(namespaced("v1", None, "nodes"), _slim, resourceVersion="")
     return fabric_nodes.fabric_nodes(found, channels, versions)

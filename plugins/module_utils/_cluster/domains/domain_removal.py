@@ -82,7 +82,10 @@ def _wait_until_gone(cluster: Cluster, request: DomainRequest, existing: Json) -
 
     def look() -> bool | None:
         item = cluster.get(request.path)
-        return True if item is None or item["metadata"].get("uid") != uid else None
+        if item is None or item["metadata"].get("uid") != uid:
+            return True
+        waiting.append_line(request.progress_path, f"ComputeDomain {request.full_name} waits for its controller.")
+        return None
 
     if waiting.until(look, request.timeout_s):
         return

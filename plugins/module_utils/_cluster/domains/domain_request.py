@@ -14,6 +14,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.kept.kept_objects import KeptKind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -43,6 +45,7 @@ class DomainRequest:
     in_one_clique: bool
     waits: bool
     timeout_s: int
+    progress_path: str | None
 
     @property
     def full_name(self) -> str:
@@ -69,14 +72,16 @@ def request_of(options: t.Mapping[str, t.Any]) -> DomainRequest:
         in_one_clique=options["one_clique"],
         waits=options["wait"],
         timeout_s=options["wait_timeout"],
+        progress_path=options["progress_path"],
     )
 
 
 def manifest(request: DomainRequest, existing: Json | None) -> Json:
     """Return the ComputeDomain to apply: what is given, and what it has already."""
     spec = (existing or {}).get("spec") or {}
-    channel = spec.get("channel") or {}
-    mode = request.allocation_mode or channel.get("allocationMode")
+    # The API server fills in a default, which is not ours.
+    ours = ownership.applied_by(existing, FIELD_MANAGER) if existing else {}
+    mode = request.allocation_mode or ((ours.get("spec") or {}).get("channel") or {}).get("allocationMode")
     wanted = {
         "numNodes": spec.get("numNodes", 0) if request.num_nodes is None else request.num_nodes,
         "channel": {
@@ -96,9 +101,7 @@ def template_of(domain: Json | None) -> str:
 def differences(existing: Json, wanted: Json) -> list[str]:
     """Return the fields of the spec that a ComputeDomain has with another value, with both values."""
     before, after = _fields(existing["spec"]), _fields(wanted["spec"])
-    return [
-        f"{field} is {before.get(field)}, not {value}" for field, value in after.items() if before.get(field) != value
-    ]
+    return [f"{field} is {before[field]}, not {value}" for field, value in after.items() if before[field] != value]
 
 
 def _fields(spec: Json) -> dict[str, t.Any]:

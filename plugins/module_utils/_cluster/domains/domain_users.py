@@ -72,7 +72,7 @@ def holds(claim: Json, uid: str | None) -> bool:
     configs = ((claim.get("spec") or {}).get("devices") or {}).get("config") or []
     opaque = [each.get("opaque") or {} for each in configs]
     return any(
-        each.get("driver") == domain_driver.DRIVER and (each.get("parameters") or {}).get("domainID") == uid
+        each.get("driver") == domain_driver.DOMAIN_DRIVER and (each.get("parameters") or {}).get("domainID") == uid
         for each in opaque
     )
 

@@ -18,14 +18,10 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.domain_request import DOMAIN_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-CLIQUE = "nvidia.com/gpu.clique"
-"""Set by the DRA driver's plugin (``GPU_CLIQUE_LABEL_ENABLED``), which the operator asks for, or by GPU Feature
-Discovery: the UUID of the fabric, a point, and the number of the clique."""
 
 OLDEST_DRIVER = "570.158.01"
 """``IMEXDaemonsWithDNSNamesMinDriverVersion`` in cmd/compute-domain-kubelet-plugin/main.go (95932046). The plugin ends
@@ -78,7 +74,7 @@ def fabric_nodes(nodes: t.Iterable[Json], channels: t.Container[str], drivers: t
         name, labels = objects.name_of(node), objects.labels_of(node)
         made = FabricNode(
             name=name,
-            clique=labels.get(CLIQUE, ""),
+            clique=labels.get(names.GPU_CLIQUE, ""),
             driver=version(drivers.get(name) or node_rows.driver_version(labels)),
             domain=labels.get(DOMAIN_LABEL, ""),
             has_channels=name in channels,
@@ -126,7 +122,7 @@ def refuse_too_few(name: str, needed: int, nodes: t.Sequence[FabricNode], in_one
     left_out = [f"{node.name} ({why})" for node in nodes if (why := why_not(node, needs_newer))]
     without = [node.name for node in nodes if not node.clique] if any(row.clique for row in counted) else []
     said = [f"Left out: {first_few(left_out)}."] if left_out else []
-    said += [f"Without the label {CLIQUE}: {first_few(without)}."] if without else []
+    said += [f"Without the label {names.GPU_CLIQUE}: {first_few(without)}."] if without else []
     where = "one NVLink clique" if in_one else "NVLink cliques"
     raise GpuOpsError(
         f"ComputeDomain {name} needs {needed} free nodes of {where} with one version of the driver, and {most} are "
@@ -151,8 +147,8 @@ def _unknown(nodes: t.Sequence[FabricNode], needs_newer: bool) -> list[str]:
     found = []
     if not any(node.clique for node in nodes):
         found.append(
-            f"No node has the label {CLIQUE}, so whether nodes reach each other over NVLink is unknown. The DRA "
-            "driver's plugin sets it with GPU_CLIQUE_LABEL_ENABLED=true, and GPU Feature Discovery does."
+            f"No node has the label {names.GPU_CLIQUE}, so whether nodes reach each other over NVLink is unknown. "
+            "The DRA driver's plugin sets it with GPU_CLIQUE_LABEL_ENABLED=true, and GPU Feature Discovery does."
         )
     silent = [node.name for node in nodes if not node.driver and not why_not(node, needs_newer)]
     if silent:

@@ -178,6 +178,7 @@ def _waited(cluster: Cluster, request: DomainRequest, result: Json) -> DomainVer
 
     def look() -> DomainVerdict | None:
         verdicts[:] = [domain_verdict.judge(_view(cluster, request, uid))]
+        waiting.append_line(request.progress_path, verdicts[0].message)
         return verdicts[0] if verdicts[0].state in domain_verdict.SETTLED else None
 
     found = waiting.until(look, request.timeout_s)

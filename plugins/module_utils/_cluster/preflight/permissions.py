@@ -265,8 +265,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
     "domains": (
         Permission("resource.nvidia.com", "computedomains", "get list create patch delete"),
         # The nodes that can have one, its controller, its daemons, and who uses it.
-        Permission("", "nodes pods", "list"),
-        Permission(_DRA, "resourceslices resourceclaims", "list"),
+        *(Permission("", kind, "list") for kind in ("nodes", "pods")),
+        *(Permission(_DRA, kind, "list") for kind in ("resourceslices", "resourceclaims")),
         Permission(_DRA, "resourceclaimtemplates", "get list"),
         # The feature gates of the driver, and what is left of a ComputeDomain that is gone.
         Permission("nvidia.com", "gpuclusters", "list", is_optional=True),

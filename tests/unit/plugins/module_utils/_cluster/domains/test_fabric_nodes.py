@@ -65,7 +65,7 @@ def test_a_node_is_described_by_its_labels_and_slices() -> None:
     ("changes", "why"),
     [
         ({}, ""),
-        ({"has_channels": False, "domain": "x"}, "the driver's plugin offers no channel there"),
+        ({"has_channels": False, "domain": "x"}, wording("the driver's plugin offers no channel there")),
         ({"domain": "x"}, "is in another ComputeDomain"),
         ({"is_cordoned": True}, "is cordoned"),
         ({"driver": (570, 158, 1)}, ""),
