@@ -18,7 +18,7 @@ description:
   - Refuses beforehand what would hang. That is a controller that does not run, a CRD with which it cannot write, too
     few free nodes in one NVLink clique, drivers that are too old or differ, and a template name that is taken.
   - Waits until the IMEX daemons are ready on every node with a pod of the ComputeDomain. Without such a pod there are
-    no daemons yet, and RV(verdict.state) says V(idle), whatever the object's own status says.
+    no daemons yet, and RV(verdict) says V(idle), whatever the object's own status says.
   - Changes and removes only what this module has made, by its labels.
 attributes:
   check_mode:

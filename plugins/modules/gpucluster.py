@@ -171,6 +171,7 @@ options:
     default: false
 seealso:
   - module: gpuops.nvidia.gpucluster_info
+  - module: gpuops.nvidia.compute_domain
   - module: gpuops.nvidia.gpu_stack_info
 """
 

@@ -106,6 +106,12 @@ def daemons(cluster: Cluster, uid: str) -> dict[str, Json]:
     return {pod["spec"]["nodeName"]: pod for pod in found if pod["spec"].get("nodeName")}
 
 
+def taken_nodes(cluster: Cluster, uid: str) -> set[str]:
+    """Return the nodes that are in another ComputeDomain than the one with this UID."""
+    listed = cluster.list(namespaced("v1", None, "nodes"), labelSelector=DOMAIN_LABEL, resourceVersion="") or []
+    return {objects.name_of(node) for node in listed if objects.labels_of(node).get(DOMAIN_LABEL, uid) != uid}
+
+
 def ready_nodes(pods: t.Mapping[str, Json]) -> set[str]:
     """Return the nodes whose pod is ready."""
     return {node for node, pod in pods.items() if _is_ready(pod)}

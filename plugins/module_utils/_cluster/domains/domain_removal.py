@@ -57,11 +57,13 @@ def _delete(cluster: Cluster, request: DomainRequest) -> Json | None:
             "may go.",
             reason="Conflict",
         )
-    _refuse_users(cluster, request, existing)
+    is_going = bool(existing["metadata"].get("deletionTimestamp"))
+    if not is_going:  # after that, its controller does not wait for anybody
+        _refuse_users(cluster, request, existing)
     what = f"ComputeDomain {request.full_name} would stay with its finalizer"
     domain_driver.controller(cluster).refuse_absence(what)
     meta = existing["metadata"]
-    if not meta.get("deletionTimestamp"):
+    if not is_going:
         cluster.delete(request.path, uid=meta.get("uid"), resourceVersion=meta.get("resourceVersion"))
     return existing
 

@@ -25,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 State = t.Literal["pending", "idle", "progressing", "ready", "host_managed"]
+IN_ANOTHER = "it is in another ComputeDomain"
 SETTLED: tuple[State, ...] = ("idle", "ready", "host_managed")
 """States that end a wait: there is no more to wait for."""
 
@@ -39,6 +40,8 @@ class DomainView:
     users: DomainUsers
     daemons: t.Container[str]
     """The nodes with a daemon whose pod is ready."""
+    taken: t.Container[str] = ()
+    """The nodes that are in another ComputeDomain."""
     is_host_managed: bool = False
     has_controller: bool = True
 
@@ -130,7 +133,7 @@ def _rows(view: DomainView) -> t.Iterator[Json]:
             "name": node,
             "clique": row.get("cliqueID") or "",
             "pods": pods.get(node, []),
-            "reason": _why_unready(row, node in view.daemons),
+            "reason": IN_ANOTHER if node in view.taken else _why_unready(row, node in view.daemons),
         }
 
 

@@ -204,6 +204,7 @@ def _view(cluster: Cluster, request: DomainRequest, uid: str) -> DomainView:
         template=_template(cluster, request.namespace, domain_request.template_of(domain)),
         users=domain_users.users(cluster, domain),
         daemons=domain_driver.ready_nodes(domain_driver.daemons(cluster, uid)),
+        taken=domain_driver.taken_nodes(cluster, uid),
         is_host_managed=controller.is_host_managed,
         has_controller=controller.is_ready,
     )

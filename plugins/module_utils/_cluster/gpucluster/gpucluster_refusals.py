@@ -97,7 +97,8 @@ def refuse_orphans(cluster: Cluster, existing: Json | None, after: Json | None) 
     if found.items:
         named = first_few([objects.full_name(item) for item in found.items])
         raise GpuOpsError(
-            f"ComputeDomains exist ({named}), and only their controller can delete them. Delete them first.",
+            f"ComputeDomains exist ({named}), and only their controller can delete them. Delete them first "
+            "(compute_domain with state: absent).",
             reason="ComputeDomainsPresent",
         )
 

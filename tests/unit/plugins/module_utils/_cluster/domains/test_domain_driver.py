@@ -10,7 +10,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.domain_driver import DomainController
 
 from tests.unit.fakes import domains
-from tests.unit.fakes.api import FakeApi
+from tests.unit.fakes.api import NODES, FakeApi
 from tests.unit.fakes.domains import Json
 
 
@@ -63,6 +63,13 @@ def test_a_daemon_without_a_node_does_not_count(api: FakeApi) -> None:
     ]
     found = domain_driver.daemons(Cluster(api.connection), domains.UID)
     assert sorted(found) == ["gpu-0", "gpu-1"] and domain_driver.ready_nodes(found) == {"gpu-0"}
+
+
+def test_nodes_of_other_domains_are_known(api: FakeApi) -> None:
+    domains.set_up(api, 3)
+    for number, uid in enumerate((domains.UID, "another")):
+        api.lists[NODES][number] = domains.rack_node(number, **{domains.LABEL: uid})
+    assert domain_driver.taken_nodes(Cluster(api.connection), domains.UID) == {"gpu-1"}
 
 
 def test_nodes_are_read_with_what_they_offer(api: FakeApi) -> None:

@@ -77,6 +77,11 @@ def test_why_a_node_is_not_ready(nodes: t.Any, daemons: t.Any, reason: str) -> N
     assert f"gpu-0 ({reason})" in verdict.message
 
 
+def test_a_node_of_another_domain_is_said() -> None:
+    verdict = domain_verdict.judge(view(*BOTH, pods=PODS, taken={"gpu-1"}))
+    assert verdict.state == "progressing" and f"gpu-1 ({domain_verdict.IN_ANOTHER})" in verdict.message
+
+
 def test_a_pod_without_a_node_is_waited_for() -> None:
     verdict = domain_verdict.judge(view(*BOTH, pods={**PODS, "research/rank-2": ""}))
     assert verdict.state == "progressing" and "for a node: research/rank-2" in verdict.message
