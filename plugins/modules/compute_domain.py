@@ -74,6 +74,8 @@ options:
     description:
       - Whether O(num_nodes) must be free in one NVLink clique.
       - With V(false), the ComputeDomain may span cliques. Memory is shared inside each of them only.
+      - A ComputeDomain does not choose nodes. They come with its pods, and pods on nodes of different cliques are a
+        warning with V(true).
     type: bool
     default: true
   wait:

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.dom
     template_of,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.domain_users import DomainUsers
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -68,6 +68,21 @@ class DomainVerdict:
     def as_result(self) -> Json:
         """Return the verdict as a module returns it."""
         return {"state": self.state, "message": self.message, "nodes": list(self.nodes)}
+
+
+def spread(name: str, verdict: DomainVerdict) -> list[str]:
+    """Return a warning if the pods of a ComputeDomain are on nodes of several cliques, or of none.
+
+    A ComputeDomain does not choose nodes: they come with its pods.
+    """
+    cliques = {row["clique"] for row in verdict.nodes if row["pods"] and not row["reason"]}
+    if len(cliques) < 2:
+        return []
+    named = first_few([clique or "none" for clique in sorted(cliques)])
+    return [
+        f"Pods of ComputeDomain {name} are on nodes of different NVLink cliques ({named}), and share memory inside "
+        f"each of them only. Give the pods an affinity to nodes with one value of the label {names.GPU_CLIQUE}."
+    ]
 
 
 def is_of(item: Json, domain: Json) -> bool:

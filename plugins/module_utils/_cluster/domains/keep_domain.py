@@ -61,6 +61,8 @@ def _present(cluster: Cluster, request: DomainRequest) -> tuple[Json, list[str]]
     if existing is None and cluster.check_mode:
         return result, warnings
     verdict = _waited(cluster, request, result)
+    if request.in_one_clique:
+        warnings += domain_verdict.spread(request.full_name, verdict)
     return {**result, "verdict": verdict.as_result()}, warnings
 
 

@@ -83,6 +83,9 @@ def test_the_wait_ends_with_the_daemons_of_the_pods(api: FakeApi, module: Run) -
     api.lists[DOMAINS] = [made]
     run = module(**JOB, wait=True)
     assert (run.rc, run.result["changed"], run.result["verdict"]["state"]) == (0, False, "ready")
+    made["status"]["nodes"][1]["cliqueID"] = "1a2b.2"
+    assert ["nvidia.com/gpu.clique" in text for text in module(**JOB).warnings] == [True]
+    assert module(**JOB, one_clique=False).warnings == []
     api.lists[ALL_PODS][1:] = [domains.daemon("gpu-0"), domains.daemon("gpu-1", is_ready=False)]
     run = module(**JOB, wait=True, wait_timeout=0)
     assert (run.rc, run.result["reason"], run.result["changed"]) == (1, "TimedOut", False)

@@ -77,6 +77,18 @@ def test_why_a_node_is_not_ready(nodes: t.Any, daemons: t.Any, reason: str) -> N
     assert f"gpu-0 ({reason})" in verdict.message
 
 
+@pytest.mark.parametrize(
+    ("clique", "state", "warned"),
+    [("1a2b.1", "Ready", False), ("1a2b.2", "Ready", True), ("", "Ready", True), ("1a2b.2", "NotReady", False)],
+)
+def test_pods_in_several_cliques_are_a_warning(clique: str, state: str, warned: bool) -> None:
+    verdict = domain_verdict.judge(view(BOTH[0], status_of("gpu-1", state, clique), pods=PODS))
+    found = domain_verdict.spread("research/job", verdict)
+    assert [f"({clique or 'none'}, 1a2b.1)" in text or f"(1a2b.1, {clique})" in text for text in found] == [
+        True
+    ] * warned
+
+
 def test_a_node_of_another_domain_is_said() -> None:
     verdict = domain_verdict.judge(view(*BOTH, pods=PODS, taken={"gpu-1"}))
     assert verdict.state == "progressing" and f"gpu-1 ({domain_verdict.IN_ANOTHER})" in verdict.message
