@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains import domain_request
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains.domain_request import DomainRequest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.domains import domain
 
@@ -72,6 +73,20 @@ def test_what_is_left_out_stays(options: Json, existing: Json | None, spec: Json
 def test_what_a_task_wants_otherwise(options: Json, fields: list[str]) -> None:
     found = domain_request.differences(domain(), domain_request.manifest(request(**options), domain()))
     assert [text.split()[0] for text in found] == fields
+
+
+def test_a_number_that_is_missing_is_0() -> None:
+    existing = domain()
+    del existing["spec"]["numNodes"]
+    assert domain_request.differences(existing, domain_request.manifest(request(), existing)) == []
+
+
+@pytest.mark.parametrize("name", ["num_nodes", "wait_timeout"])
+def test_numbers_begin_at_0(name: str) -> None:
+    assert request(**{name: 0}).is_present and not request(state="absent").is_present
+    with pytest.raises(GpuOpsError) as failure:
+        request(**{name: -1})
+    assert failure.value.reason == "Invalid" and name in failure.value.msg
 
 
 def test_an_object_without_a_channel_has_no_template() -> None:

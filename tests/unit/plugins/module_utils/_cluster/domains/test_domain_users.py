@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.domains import domain_users
 
+from tests.unit.fakes import domains
+from tests.unit.fakes.api import FakeApi
 from tests.unit.fakes.domains import claim, domain, rank
 
 
@@ -24,7 +28,9 @@ def test_users_are_pods_of_the_template_and_of_claims() -> None:
         "spec": {"nodeName": "gpu-3", "resourceClaims": [{"resourceClaimName": "rank-0-channel"}]},
     }
     ended = {**named, "metadata": {"namespace": "research", "name": "over"}, "status": {"phase": "Succeeded"}}
-    pods = [rank(0, "gpu-0"), rank(1), rank(2, "gpu-2", phase="Succeeded"), named, ended]
+    other = {**named, "metadata": {"namespace": "research", "name": "other"}}
+    other["spec"] = {"resourceClaims": [{"resourceClaimName": "other"}]}
+    pods = [other, rank(0, "gpu-0"), rank(1), rank(2, "gpu-2", phase="Succeeded"), named, ended]
     found = domain_users.found(domain(), pods, [claim(pods=["rank-0", "gone"])])
     assert found.pods == {
         "research/gone": "",
@@ -33,3 +39,15 @@ def test_users_are_pods_of_the_template_and_of_claims() -> None:
         "research/rank-3": "gpu-3",
     }
     assert found.names[-1] == "claim research/rank-0-channel" and found.names[0] == "pod research/gone"
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_pods_and_claims_are_read(api: FakeApi, is_served: bool) -> None:
+    domains.set_up(api)
+    api.lists[domains.PODS] = [{**rank(0), "status": None}, {"metadata": {"name": "cpu"}, "spec": {}}]
+    api.lists[domains.CLAIMS] = [claim(pods=())]
+    if not is_served:
+        api.lists = {path: items for path, items in api.lists.items() if "resource.k8s.io" not in path}
+    found = domain_users.users(Cluster(api.connection), domain())
+    assert found.pods == {"research/rank-0": ""}
+    assert found.claims == (("research/rank-0-channel",) if is_served else ())

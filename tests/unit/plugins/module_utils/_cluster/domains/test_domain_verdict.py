@@ -55,6 +55,11 @@ def test_daemons_of_nodes_without_pods_do_not_count() -> None:
     assert verdict.state == "ready" and verdict.nodes[2]["reason"] == wording("its daemon is not ready")
 
 
+def test_one_node_is_one() -> None:
+    verdict = domain_verdict.judge(view(*BOTH, pods={"research/rank-0": "gpu-0"}))
+    assert "on the 1 node with" in verdict.message
+
+
 def test_nodes_without_nvlink_are_said() -> None:
     verdict = domain_verdict.judge(view(BOTH[0], status_of("gpu-1", clique=""), pods=PODS))
     assert verdict.state == "ready" and "are in no clique" in verdict.message

@@ -38,6 +38,7 @@ def allowed(needed: int, *nodes: FabricNode, in_one: bool = True, needs_newer: b
         ("570.158.01", (570, 158, 1), "570.158.01"),
         ("580.95.5", (580, 95, 5), "580.95.05"),
         ("565.77", (565, 77), "565.77"),
+        ("570.158.01-1.el9", (570, 158, 1), "570.158.01"),
         ("", (), "unknown"),
         (None, (), "unknown"),
     ],
@@ -103,12 +104,24 @@ def test_the_nodes_of_one_clique_and_one_driver_count() -> None:
 
 
 def test_a_single_node_needs_no_smaller_number() -> None:
-    message = refused(1, node(0, is_cordoned=True)).msg
-    assert "gpu-0 (is cordoned)" in message and "num_nodes" not in message and "one_clique" not in message
+    failure = refused(1, node(0, is_cordoned=True))
+    message = failure.msg
+    assert failure.details["cliques"] == [{"clique": RACK, "nodes": 1, "free": 0, "drivers": ["580.95.05"]}]
+    assert (
+        "and 0 are there" in message
+        and "gpu-0 (is cordoned)" in message
+        and "num_nodes" not in message
+        and "one_clique" not in message
+    )
 
 
 def test_no_node_offers_channels() -> None:
-    assert "container compute-domains" in refused(1).msg
+    assert "and 0 are there" in refused(1).msg and "container compute-domains" in refused(1).msg
+
+
+def test_two_nodes_are_fewer_or_of_two_cliques() -> None:
+    message = refused(2, node(0)).msg
+    assert "num_nodes" in message and "one_clique: false" in message
 
 
 def test_nodes_without_a_clique_count_only_if_none_is_known() -> None:
