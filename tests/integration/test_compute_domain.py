@@ -10,12 +10,13 @@ and the CRD is that of the operator's chart v26.7.0. API server, scheduler and D
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
 import pytest
 
-from lab.cluster import Lab, Options
+from lab.cluster import Lab, Options, faults
 from tests.integration.test_cluster_roles import FILES, User, bind
 from tests.support.labs import running_lab
 from tests.support.waits import sees
@@ -94,11 +95,18 @@ class Rack:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         self.lab.kubectl("create", "--filename=-", "--namespace=default", stdin=json.dumps(pod))
 
-    def scale_controller(self, replicas: int) -> None:
+    @contextlib.contextmanager
+    def without_controller(self) -> t.Iterator[None]:
+        """Let the controller be away. The operator would bring it back, so it is down."""
+        faults.operator_down(self.lab)
+        self._scale(0, "pod", "--selector=app=nvidia-dra-driver-controller", "--for=delete")
+        yield
+        self._scale(1, CONTROLLER, "--for=condition=Available")
+        faults.restart_operator(self.lab)
+
+    def _scale(self, replicas: int, *waits_for: str) -> None:
         self.lab.kubectl("scale", CONTROLLER, f"--replicas={replicas}", "--namespace=gpu-operator")
-        state = f"--for=jsonpath={{.status.readyReplicas}}={replicas}" if replicas else "--for=delete"
-        pods = ("pod", "--selector=app=nvidia-dra-driver-controller") if not replicas else (CONTROLLER,)
-        self.lab.kubectl("wait", state, *pods, "--namespace=gpu-operator", "--timeout=60s")
+        self.lab.kubectl("wait", *waits_for, "--namespace=gpu-operator", "--timeout=60s")
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +131,9 @@ def test_a_domain_comes_is_used_and_goes(rack: Rack) -> None:
     refused = [rack.module(check, **JOB, state="absent").message for check in (True, False)]
     assert refused[0] == refused[1] and "in use by pod default/rank-0, pod default/rank-1, claim" in refused[0]
     rack.lab.kubectl("delete", "pod", "--all", "--namespace=default")
-    rack.scale_controller(0)
-    refused = [rack.module(check, **JOB, state="absent").message for check in (True, False)]
+    with rack.without_controller():
+        refused = [rack.module(check, **JOB, state="absent").message for check in (True, False)]
     assert refused[0] == refused[1] and "with its finalizer" in refused[0], refused
-    rack.scale_controller(1)
     gone = [rack.module(check, **JOB, state="absent", wait_timeout=60) for check in (True, False, False)]
     assert [run.changed for run in gone] == [True, True, False], [run.result for run in gone]
     left = rack.found("computedomains", "resourceclaimtemplates")
@@ -139,20 +146,18 @@ def test_what_would_hang_is_refused(rack: Rack) -> None:
     assert "needs 3 free nodes of one NVLink clique" in rack.module(**{**NEW, "num_nodes": 3}).message
     assert "asks for numNodes" in rack.module(**{**NEW, "num_nodes": 0}).message
     assert "There is no namespace nowhere" in rack.module(**{**NEW, "namespace": "nowhere"}).message
-    rack.scale_controller(0)
-    assert "controller of ComputeDomains" in rack.module(**NEW).message
-    rack.scale_controller(1)
+    with rack.without_controller():
+        assert "controller of ComputeDomains" in rack.module(**NEW).message
     assert rack.found("computedomains") == []
 
 
 def test_a_removal_goes_on_once_the_controller_is_back(rack: Rack) -> None:
     assert rack.module(**NEW).changed
     assert "num_nodes is 2, not 1" in rack.module(**{**NEW, "num_nodes": 1}).message
-    rack.scale_controller(0)
-    # Somebody deletes it without its controller, and nobody removes the finalizer.
-    rack.lab.kubectl("delete", "computedomain", "training", "--namespace=default", "--wait=false")
-    assert "with its finalizer" in rack.module(**JOB, state="absent").message
-    rack.scale_controller(1)
+    with rack.without_controller():
+        # Somebody deletes it, and nobody removes the finalizer.
+        rack.lab.kubectl("delete", "computedomain", "training", "--namespace=default", "--wait=false")
+        assert "with its finalizer" in rack.module(**JOB, state="absent").message
     gone = rack.module(**JOB, state="absent", wait_timeout=60)
     # The controller may have removed it before.
     assert gone.changed is not None and rack.found("computedomains") == [], gone.result
