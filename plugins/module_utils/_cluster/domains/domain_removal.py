@@ -34,7 +34,9 @@ def remove(cluster: Cluster, request: DomainRequest) -> tuple[Json, list[str]]:
     """Delete a ComputeDomain that is unused, and wait until it is gone. Return the module's result, and warnings."""
     existing = conflicts.settled(lambda: _delete(cluster, request), f"ComputeDomain {request.full_name}")
     diff = changes.between(existing, None, FIELD_MANAGER).diff
-    result: Json = {"changed": existing is not None, "compute_domain": {}, "diff": diff}
+    # Without a wait, there is no more to do for one that is being deleted.
+    is_changed = existing is not None and (request.waits or not _is_going(existing))
+    result: Json = {"changed": is_changed, "compute_domain": {}, "diff": diff}
     if existing is None or cluster.check_mode:
         return result, []
     if request.waits:
@@ -57,15 +59,19 @@ def _delete(cluster: Cluster, request: DomainRequest) -> Json | None:
             "may go.",
             reason="Conflict",
         )
-    is_going = bool(existing["metadata"].get("deletionTimestamp"))
-    if not is_going:  # after that, its controller does not wait for anybody
+    if not _is_going(existing):  # after that, its controller does not wait for anybody
         _refuse_users(cluster, request, existing)
-    what = f"ComputeDomain {request.full_name} would stay with its finalizer"
-    domain_driver.controller(cluster).refuse_absence(what)
     meta = existing["metadata"]
-    if not is_going:
+    if DOMAIN_LABEL in (meta.get("finalizers") or []):
+        what = f"ComputeDomain {request.full_name} would stay with its finalizer"
+        domain_driver.controller(cluster).refuse_absence(what)
+    if not _is_going(existing):
         cluster.delete(request.path, uid=meta.get("uid"), resourceVersion=meta.get("resourceVersion"))
     return existing
+
+
+def _is_going(domain: Json) -> bool:
+    return bool(domain["metadata"].get("deletionTimestamp"))
 
 
 def _refuse_users(cluster: Cluster, request: DomainRequest, existing: Json) -> None:

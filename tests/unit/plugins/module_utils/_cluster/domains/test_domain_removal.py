@@ -96,6 +96,12 @@ def test_without_its_controller_a_domain_stays(
     assert "with its finalizer" in run.result["msg"]
 
 
+def test_a_domain_without_a_finalizer_needs_no_controller(api: FakeApi, module: Run) -> None:
+    domains.without_controller(api)
+    api.lists[DOMAINS] = [domains.domain(finalizer=False)]
+    assert module(**GONE).result["changed"] and api.lists[DOMAINS] == []
+
+
 def test_a_pod_that_comes_in_between_is_seen(api: FakeApi, module: Run) -> None:
     api.lists[DOMAINS] = [domains.domain()]
 
@@ -115,6 +121,7 @@ def test_a_removal_that_was_ended_goes_on(api: FakeApi, module: Run) -> None:
     api.lists[PODS] = [rank(0, "gpu-0")]
     dry = module(**GONE, wait=True, _ansible_check_mode=True)
     assert (dry.rc, dry.result["changed"]) == (0, True), "the controller takes it from the pods anyway"
+    assert module(**GONE).result["changed"] is False, "without a wait, there is no more to do"
     run = module(**GONE, wait=True, wait_timeout=0)
     assert (run.rc, run.result["reason"], run.result["changed"], writes(api)) == (1, "TimedOut", True, [])
     assert run.result["left"] == [f"its finalizer {LABEL}"] and "The controller runs: read its log" in run.result["msg"]
