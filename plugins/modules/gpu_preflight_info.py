@@ -99,6 +99,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - domains
       - kubevirt
       - diagnose
     default: [deploy, verify]

@@ -94,7 +94,8 @@ options:
       compute_domains:
         description:
           - ComputeDomains for multi-node NVLink, in the API's spelling (C(enabled), C(controller), C(kubeletPlugin)).
-          - They are on by default. They can be switched off only while no ComputeDomain exists.
+          - The chart switches them on. In a GPUCluster without this block, they are off.
+          - They can be switched off only while no ComputeDomain exists.
         type: dict
   dcgm:
     description: The standalone DCGM host engine.
@@ -170,6 +171,7 @@ options:
     default: false
 seealso:
   - module: gpuops.nvidia.gpucluster_info
+  - module: gpuops.nvidia.compute_domain
   - module: gpuops.nvidia.gpu_stack_info
 """
 

@@ -49,6 +49,7 @@ options:
       - host_operating_system
       - host_kernel
       - host_modules
+      - host_imex
       - host_secure_boot
       - host_disk
       - host_clock
@@ -99,7 +100,7 @@ summary:
   description: How many findings there are of each level.
   returned: success
   type: dict
-  sample: {failures: 1, warnings: 0, ok: 7}
+  sample: {failures: 1, warnings: 0, ok: 8}
 """
 
 import typing as t

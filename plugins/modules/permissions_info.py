@@ -66,6 +66,7 @@ options:
       - scheduling
       - namespaces
       - claims
+      - domains
       - kubevirt
       - diagnose
     required: true

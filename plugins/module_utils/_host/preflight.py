@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import CheckFinding, Level, as_result, worst_first
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import imex, systems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import OperatorLine
@@ -349,11 +349,17 @@ def check_modules(subject: CheckedHost) -> t.Iterator[CheckFinding]:
         yield CheckFinding(name, "ok", "The kernel has the modules that the NVLink switches need.")
 
 
+def check_imex(subject: CheckedHost) -> t.Iterator[CheckFinding]:
+    """Look at IMEX in a rack."""
+    yield from imex.check(subject.facts, subject.in_container)
+
+
 CHECKS: dict[str, t.Callable[[CheckedHost], t.Iterator[CheckFinding]]] = {
     "host_gpus": check_gpus,
     "host_operating_system": check_operating_system,
     "host_kernel": check_kernel,
     "host_modules": check_modules,
+    imex.CHECK: check_imex,
     "host_secure_boot": check_secure_boot,
     "host_disk": check_disk,
     "host_clock": check_clock,

@@ -84,7 +84,8 @@ def refuse_missing_gates(cluster: Cluster, spec: Json) -> t.Iterator[str]:
 
 def refuse_orphans(cluster: Cluster, existing: Json | None, after: Json | None) -> None:
     """Raise if ComputeDomains would lose the controller that removes their finalizers. ``after`` is the new spec."""
-    if existing is None or not has_domains(existing.get("spec") or {}) or (after is not None and has_domains(after)):
+    before = has_domains((existing or {}).get("spec") or {})
+    if existing is None or before is False or (after is not None and has_domains(after) in (True, before)):
         return
     found = cluster.list_readable(COMPUTE_DOMAINS)
     if found.refusal:
@@ -96,15 +97,20 @@ def refuse_orphans(cluster: Cluster, existing: Json | None, after: Json | None) 
     if found.items:
         named = first_few([objects.full_name(item) for item in found.items])
         raise GpuOpsError(
-            f"ComputeDomains exist ({named}), and only their controller can delete them. Delete them first.",
+            f"ComputeDomains exist ({named}), and only their controller can delete them. Delete them first "
+            "(compute_domain with state: absent).",
             reason="ComputeDomainsPresent",
         )
 
 
-def has_domains(spec: Json) -> bool:
-    """Return whether a GPUCluster manages ComputeDomains, as it does by default."""
-    block = (spec.get("draDriver") or {}).get("computeDomains") or {}
-    return block.get("enabled") is not False
+def has_domains(spec: Json) -> bool | None:
+    """Return whether a GPUCluster manages ComputeDomains, or None if it does not say.
+
+    The CRD's default is inside the block. Without the block, the operator (v26.7.0, ``IsComputeDomainsEnabled``) does
+    not manage them.
+    """
+    enabled: bool | None = ((spec.get("draDriver") or {}).get("computeDomains") or {}).get("enabled")
+    return enabled
 
 
 def disruption_of(cluster: Cluster, namespace: str, existing: Json | None, after: Json) -> Disruption:

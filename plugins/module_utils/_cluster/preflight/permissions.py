@@ -262,6 +262,16 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
         Permission("apps", "daemonsets", "list", is_optional=True),
     ),
+    "domains": (
+        Permission("resource.nvidia.com", "computedomains", "get list create patch delete"),
+        # The nodes that can have one, its controller, its daemons, and who uses it.
+        *(Permission("", kind, "list") for kind in ("nodes", "pods")),
+        *(Permission(_DRA, kind, "list") for kind in ("resourceslices", "resourceclaims")),
+        Permission(_DRA, "resourceclaimtemplates", "get list"),
+        # The feature gates of the driver, and what is left of a ComputeDomain that is gone.
+        Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
+        Permission("apps", "daemonsets", "list", is_optional=True),
+    ),
     "kubevirt": (
         Permission("kubevirt.io", "kubevirts", "list patch"),
         # Without these, how many nodes offer a device and who asks for it is unknown, and what may be in use stays.
@@ -294,6 +304,7 @@ READY: dict[str, tuple[str, ...]] = {
     "claims": ("claims",),
     "deploy": ("deploy", "remove", "quota"),
     "diagnose": ("diagnose",),
+    "domains": ("domains",),
     "drain": ("drain",),
     "driver": ("driver", "pools", "evict"),
     "mig": ("mig", "layouts", "workload", "evict"),

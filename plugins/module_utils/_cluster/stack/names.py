@@ -64,6 +64,8 @@ GPU_MEMORY = "nvidia.com/gpu.memory"
 GPU_SLICES = "nvidia.com/gpu.slices.gi"
 GPU_MACHINE = "nvidia.com/gpu.machine"
 """The machine's own product name in the firmware, such as ``DGXH100``."""
+GPU_CLIQUE = "nvidia.com/gpu.clique"
+"""The UUID of the NVLink fabric, a point, and the number of the clique in it. The DRA driver's plugin also sets it."""
 COMPUTE_CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
 DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
@@ -71,7 +73,7 @@ DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("majo
 
 FEATURE_DISCOVERY = (
     *(f"nvidia.com/gpu.{part}" for part in ("product", "count", "replicas", "memory", "family", "machine", "mode")),
-    *("nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.clique", "nvidia.com/gpu.imex-domain"),
+    *("nvidia.com/gpu.sharing-strategy", GPU_CLIQUE, "nvidia.com/gpu.imex-domain"),
     *("nvidia.com/gpu.compute.*", "nvidia.com/cuda.*", "nvidia.com/mig-*", "nvidia.com/gfd.*", "nvidia.com/sharing.*"),
     *("nvidia.com/mig.capable", "nvidia.com/mig.strategy", "nvidia.com/mps.capable"),
     *("nvidia.com/vgpu.present", "nvidia.com/vgpu.host-driver-*", "nvidia.com/cc.capable"),

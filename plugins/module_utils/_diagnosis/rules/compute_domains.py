@@ -204,7 +204,8 @@ RULES = (
         severity="failure",
         cause="The CustomResourceDefinition of the cluster still asks for spec.numNodes, which newer releases of the "
         "DRA driver let you leave out.",
-        remedy="Write numNodes: 0, which all releases take and which follows the job's own size. Or apply the "
+        remedy="Write the number of nodes of the job, which counts for the object's own status only. Not 0: the driver "
+        "from v0.4.0 on leaves that out when it writes the object, and is refused. Or apply the "
         "CustomResourceDefinitions of the release that runs: Helm does not update them.",
         sources=(f"{_SOURCE}site/content/docs/upgrade.md", "https://github.com/NVIDIA/aicr/issues/2439"),
         patterns=(_NUM_NODES,),

@@ -202,6 +202,15 @@ def test_domains_keep_their_controller(api: FakeApi, module: Run) -> None:
     assert module(**off, labels={"a": "b"}).rc == 0, "the controller is off already"
 
 
+def test_a_gpucluster_without_the_block_has_no_controller(api: FakeApi, module: Run) -> None:
+    assert module(dra_driver={"compute_domains": {"enabled": True}}).rc == 0
+    api.lists[DOMAINS] = [{"metadata": {"namespace": "ml", "name": "nvl72"}}]
+    run = module(labels={"a": "b"}, purge=True)
+    assert (run.rc, run.result["reason"]) == (1, "ComputeDomainsPresent"), "the operator takes no block for off"
+    api.lists[GPUCLUSTERS] = [copy.deepcopy(GPUCLUSTER)]
+    assert module(labels={"a": "b"}).rc == 0, "it has had none before"
+
+
 def test_a_field_of_helm_is_a_conflict(api: FakeApi, module: Run) -> None:
     cause = {"field": ".spec.draDriver.version", "message": 'conflict with "helm"'}
     api.answer = lambda method, path: (

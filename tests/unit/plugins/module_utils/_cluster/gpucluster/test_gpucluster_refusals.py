@@ -16,13 +16,14 @@ Json = dict[str, t.Any]
 @pytest.mark.parametrize(
     ("spec", "found"),
     [
-        ({}, True),
-        ({"draDriver": {}}, True),
-        ({"draDriver": {"computeDomains": {"enabled": None}}}, True),
+        ({}, None),
+        ({"draDriver": {}}, None),
+        ({"draDriver": {"computeDomains": {"enabled": None}}}, None),
         ({"draDriver": {"computeDomains": {"enabled": False}}}, False),
+        ({"draDriver": {"computeDomains": {"enabled": True}}}, True),
     ],
 )
-def test_compute_domains_are_on_by_default(spec: Json, found: bool) -> None:
+def test_a_gpucluster_says_whether_it_manages_compute_domains(spec: Json, found: bool | None) -> None:
     assert gpucluster_refusals.has_domains(spec) is found
 
 
