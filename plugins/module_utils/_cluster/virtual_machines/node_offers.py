@@ -88,7 +88,7 @@ class NodeOffers:
                 for node in self.nodes
                 if node.is_for_machines
                 for name in node.resources
-                if name.startswith(plugin_names.DOMAIN)
+                if name.startswith(plugin_names.VENDOR_DOMAIN)
             }
         )
         found = {name: entries_of_resource(name) for name in names}

@@ -18,7 +18,7 @@ import re
 
 VENDOR = "10DE"
 """NVIDIA's PCI vendor id."""
-DOMAIN = "nvidia.com/"
+VENDOR_DOMAIN = "nvidia.com/"
 
 _NAMES = {
     "15f0": "GP100GL [Quadro GP100]",
@@ -145,7 +145,7 @@ _NAMES = {
 def resource_of_name(name: str) -> str:
     """Return the resource for a device's name in pci.ids: ``GA102GL [A10]`` is ``nvidia.com/GA102GL_A10``."""
     text = re.sub(r"\s+", "_", re.sub(r"[/.]", "_", name.strip().upper()))
-    return DOMAIN + re.sub(r"[^a-zA-Z0-9_]+", "", text)
+    return VENDOR_DOMAIN + re.sub(r"[^a-zA-Z0-9_]+", "", text)
 
 
 def resource_of_gpu(pci_id: str) -> str | None:
@@ -162,10 +162,10 @@ def gpus_of_resource(resource: str) -> list[str]:
 
 def resource_of_vgpu(mdev_type: str) -> str:
     """Return the resource of a mediated device type: ``NVIDIA A10-12Q`` is ``nvidia.com/NVIDIA_A10-12Q``."""
-    return DOMAIN + re.sub(r"\s+", "_", mdev_type.strip())
+    return VENDOR_DOMAIN + re.sub(r"\s+", "_", mdev_type.strip())
 
 
-_VGPU = re.compile(rf"{re.escape(DOMAIN)}((?:NVIDIA|GRID)_[\w-]*-\d+[ABCQ](?:[A-Z]+)?)")
+_VGPU = re.compile(rf"{re.escape(VENDOR_DOMAIN)}((?:NVIDIA|GRID)_[\w-]*-\d+[ABCQ](?:[A-Z]+)?)")
 
 
 def vgpu_of_resource(resource: str) -> str | None:
