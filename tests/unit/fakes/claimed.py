@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of a small stack that gives its GPUs by claims: a GPUCluster, its operands, and ResourceSlices."""
+"""The objects of a small stack that gives its GPUs by claims: a GPUCluster, its operands, ResourceSlices and claims."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def claim_node(number: int = 0) -> Json:
 
 def gpu(index: int, **attributes: str) -> Json:
     """Return a whole GPU as the driver describes it."""
-    known = {"type": "gpu", "uuid": f"GPU-{index}", "productName": "NVIDIA H100 80GB HBM3", **attributes}
+    known = {"type": "gpu", "uuid": f"GPU-{index}", "productName": "NVIDIA H100 80GB HBM3"}
+    known |= {"resource.kubernetes.io/pciBusID": f"0000:{index:02x}:00.0", **attributes}
     return {
         "name": f"gpu-{index}",
         "attributes": {key: {"string": value} for key, value in known.items()},
@@ -96,15 +97,44 @@ def offered(*slices: Json, rules: t.Sequence[Json] = ()) -> Offered:
     return Offered(tuple(device_pools.pools(map(device_pools.part_of, slices), rules)))
 
 
-def claim(name: str, node_name: str, *devices: str, pods: t.Sequence[str] = (), admin: bool = False) -> Json:
-    """Return a claim that has devices of a node."""
+def claim(
+    name: str,
+    node_name: str,
+    *devices: str,
+    pods: t.Sequence[str] = (),
+    admin: bool = False,
+    driver: str = "gpu.nvidia.com",
+    deleted: str | None = None,
+) -> Json:
+    """Return a claim that has devices of a node. ``deleted`` is when it was deleted."""
     results = [
-        {"driver": "gpu.nvidia.com", "pool": node_name, "device": device, "request": "gpu"}
+        {"driver": driver, "pool": node_name, "device": device, "request": "gpu"}
         | ({"adminAccess": True} if admin else {})
         for device in devices
     ]
     reserved = [{"resource": "pods", "name": pod, "uid": f"uid-of-{pod}"} for pod in pods]
     return {
-        "metadata": {"namespace": "default", "name": name},
+        "metadata": {"namespace": "default", "name": name} | ({"deletionTimestamp": deleted} if deleted else {}),
+        "spec": {"devices": {"requests": []}},
         "status": {"allocation": {"devices": {"results": results}}, "reservedFor": reserved},
     }
+
+
+def pending(device_class: str) -> Json:
+    """Return a claim without a device."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": device_class}}
+    spec = {"devices": {"requests": [request]}}
+    return {"metadata": {"namespace": "default", "name": "waits"}, "spec": spec, "status": {"reservedFor": []}}
+
+
+def plugin(node_name: str = "gpu-0000", ready: t.Iterable[str] = ("gpus", "compute-domains")) -> Json:
+    """Return a pod of the DRA driver in short, as the diagnosis keeps it."""
+    metadata = {"namespace": "dra", "name": f"nvidia-dra-driver-gpu-kubelet-plugin-{node_name}"}
+    return {"metadata": metadata, "node": node_name, "containers": ["compute-domains", "gpus"], "ready": sorted(ready)}
+
+
+def domain(*nodes: tuple[str, str], deleted: str | None = None) -> Json:
+    """Return a ComputeDomain with the status of each of its nodes."""
+    status = {"status": "NotReady", "nodes": [{"name": name, "status": state} for name, state in nodes]}
+    metadata = {"namespace": "team", "name": "job", "deletionTimestamp": deleted}
+    return {"metadata": metadata, "spec": {}, "status": status}

@@ -24,6 +24,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 KEEPS_AWAY = ("NoSchedule", "NoExecute")
 """Effects of a device's taint that keep the scheduler from allocating it. ``None`` only informs."""
 
+XID_TAINT, LOST_TAINT = f"{names.DRA_DRIVER}/xid", f"{names.DRA_DRIVER}/gpu-lost"
+"""Keys of the taints that NVIDIA's driver sets. Source: ``cmd/gpu-kubelet-plugin/device_health.go`` (95932046)."""
+
 _MIB = 1024 * 1024
 
 Counter = tuple[str, str]
@@ -57,6 +60,7 @@ class Device:
     product: str | None = None
     profile: str | None = None
     parent_uuid: str | None = None
+    pci_address: str | None = None
     architecture: str | None = None
     memory: Fraction | None = None
     """In bytes."""
@@ -97,10 +101,23 @@ class DevicePool:
     name: str
     node: str | None
     generation: int
+    total: int
+    """How many slices it has."""
     missing: int
     devices: tuple[Device, ...]
     counters: t.Mapping[Counter, Fraction] = dataclasses.field(default_factory=dict)
     """How much its devices can consume together."""
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether its devices share counters, as with dynamic MIG: it offers more than can exist at a time."""
+        return bool(self.counters)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it knows, by their own devices or by their MIG instances. The same GPU may be both."""
+        known = {each.parent_uuid if each.kind == "mig" else each.uuid for each in self.devices}
+        return len(known - {None, ""})
 
 
 def part_of(item: Json) -> SlicePart:
@@ -139,6 +156,7 @@ def _device(name: DeviceName, device: Json) -> Device:
         product=attributes.get("productName"),
         profile=attributes.get("profile"),
         parent_uuid=attributes.get("parentUUID"),
+        pci_address=attributes.get("resource.kubernetes.io/pciBusID"),
         architecture=attributes.get("architecture"),
         memory=_quantities.parsed(capacity.get("memory", capacity.get("addressableMemory"))),
         taints=tuple(taint_of(taint) for taint in fields.get("taints") or []),
@@ -173,13 +191,14 @@ def pools(parts: t.Iterable[SlicePart], rules: t.Sequence[Json] = ()) -> list[De
 def _newest(parts: list[SlicePart], rules: t.Sequence[Json]) -> DevicePool:
     generation = max(part.generation for part in parts)
     newest = [part for part in parts if part.generation == generation]
-    one = newest[0]
+    one, total = newest[0], max(part.total for part in newest)
     return DevicePool(
         driver=one.driver,
         name=one.pool,
         node=one.node,
         generation=generation,
-        missing=max(max(part.total for part in newest) - len(newest), 0),
+        total=total,
+        missing=max(total - len(newest), 0),
         devices=tuple(_tainted(device, rules) for part in newest for device in part.devices),
         counters={counter: amount for part in newest for counter, amount in part.counters.items()},
     )

@@ -31,7 +31,7 @@ class AllocatedClaim:
     """A claim that has devices.
 
     ``monitored`` are those for which it has admin access, which takes no device from other claims. ``pods`` are the
-    names of the pods for which it is reserved.
+    names of the pods for which it is reserved. ``users`` also counts what else it is reserved for, such as a PodGroup.
     """
 
     namespace: str
@@ -39,6 +39,8 @@ class AllocatedClaim:
     devices: tuple[DeviceName, ...]
     monitored: tuple[DeviceName, ...] = ()
     pods: tuple[str, ...] = ()
+    users: int = 0
+    deleted_at: str = ""
 
     @property
     def gpus(self) -> int:
@@ -56,12 +58,15 @@ def allocated(claim: Json) -> AllocatedClaim | None:
         ((item["driver"], item.get("pool", ""), item.get("device", "")), bool(item.get("adminAccess")))
         for item in results
     ]
+    users = status.get("reservedFor") or []
     return AllocatedClaim(
         namespace=metadata["namespace"],
         name=metadata["name"],
         devices=tuple(device for device, is_admin in named if not is_admin),
         monitored=tuple(device for device, is_admin in named if is_admin),
-        pods=tuple(user["name"] for user in status.get("reservedFor") or [] if user.get("resource") == "pods"),
+        pods=tuple(user["name"] for user in users if user.get("resource") == "pods"),
+        users=len(users),
+        deleted_at=metadata.get("deletionTimestamp") or "",
     )
 
 

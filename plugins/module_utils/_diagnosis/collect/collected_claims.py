@@ -97,8 +97,7 @@ def _kinds(reader: GapReader) -> dict[str, list[Json]]:
 def _slice(item: Json) -> Json:
     """Return a ResourceSlice with the parts of its devices that rules read. With dynamic MIG, a node has hundreds."""
     spec = item["spec"]
-    kept = {key: spec[key] for key in ("driver", "nodeName", "pool") if key in spec}
-    kept["sharedCounters"] = bool(spec.get("sharedCounters"))
+    kept = {key: spec[key] for key in ("driver", "nodeName", "pool", "sharedCounters") if key in spec}
     return {"metadata": {"name": objects.name_of(item)}, "spec": kept | {"devices": _devices(spec)}}
 
 

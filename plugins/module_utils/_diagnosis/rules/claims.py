@@ -116,14 +116,12 @@ _ANEW = "Then delete the pod and, if a template has made it, its claim goes alon
 def _not_released(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_LEFT):
         yield matches.sighting(hit, "likely")
-    for claim in view.once(claimed_pools.held):
-        if (
-            claim.is_deleted_at
-            and objects.timestamp(view.evidence.taken) - objects.timestamp(claim.is_deleted_at) > LONG_S
-        ):
-            text = f"deleted at {claim.is_deleted_at}, allocated on {claim.node}, reserved for {claim.pods}"
-            quote = matches.fact(text, f"claim {claim.name}", claim.node)
-            yield Sighting(claim.node, f"claim {claim.name}", quote, "certain")
+    for held in view.once(claimed_pools.held):
+        deleted_at = held.claim.deleted_at
+        if deleted_at and objects.timestamp(view.evidence.taken) - objects.timestamp(deleted_at) > LONG_S:
+            text = f"deleted at {deleted_at}, allocated on {held.node}, reserved for {held.claim.users}"
+            quote = matches.fact(text, f"claim {held.name}", held.node)
+            yield Sighting(held.node, f"claim {held.name}", quote, "certain")
 
 
 RULES = (

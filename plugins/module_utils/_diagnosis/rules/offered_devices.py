@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import LOST_TAINT, DevicePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.claimed_pools import ClaimedPool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact, sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
@@ -40,8 +40,8 @@ def _incomplete(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_POOL):
         yield sighting(hit)
     for node, pool in view.once(claimed_pools.pools).items():
-        if not pool.is_complete:
-            text = f"{pool.slices} of {pool.expected} slices of the newest generation"
+        if pool.missing:
+            text = f"{pool.total - pool.missing} of {pool.total} slices of the newest generation"
             values = {"pool": node, "how": f"not complete ({text})"}
             yield Sighting(node, "", fact(text, claimed_pools.SOURCE, node), "certain", values)
 
@@ -53,21 +53,19 @@ def _twice(view: View) -> t.Iterator[Sighting]:
         }
         if offered and pool.devices:
             by_name = ", ".join(f"{number} {name}" for name, number in sorted(offered.items()))
-            quotes = (*_of_slices(pool), Quote(f"allocatable: {by_name}", "the node", node))
+            quotes = (*_of_slices(node, pool), Quote(f"allocatable: {by_name}", "the node", node))
             yield Sighting(node, "", quotes)
 
 
-def _of_slices(pool: ClaimedPool) -> tuple[Quote, ...]:
-    return fact(f"{len(pool.devices)} devices of gpu.nvidia.com", claimed_pools.SOURCE, pool.node)
+def _of_slices(node: str, pool: DevicePool) -> tuple[Quote, ...]:
+    return fact(f"{len(pool.devices)} devices of gpu.nvidia.com", claimed_pools.SOURCE, node)
 
 
 def _lost(view: View) -> t.Iterator[Sighting]:
     for node, pool in view.once(claimed_pools.pools).items():
-        tainted = [
-            each.name for each in pool.devices if claimed_pools.LOST_TAINT in {x.get("key") for x in each.taints}
-        ]
+        tainted = [each.name[2] for each in pool.devices if LOST_TAINT in {taint.key for taint in each.taints}]
         if tainted:
-            text = f"taint {claimed_pools.LOST_TAINT} of {first_few(tainted)}"
+            text = f"taint {LOST_TAINT} of {first_few(tainted)}"
             yield Sighting(node, "", fact(text, claimed_pools.SOURCE, node))
 
 
@@ -100,10 +98,10 @@ def _without_plugin(view: View) -> t.Iterator[Sighting]:
         return
     ready = {(str(pod.get("node")), name) for pod in plugins for name in pod["ready"]}
     lost: dict[tuple[str, str], list[str]] = {}
-    for claim in view.once(claimed_pools.held):
-        container = _PLUGIN_OF.get(claim.driver)
-        if container and claim.pods and claim.node and (claim.node, container) not in ready:
-            lost.setdefault((claim.node, claim.driver), []).append(claim.name)
+    for held in view.once(claimed_pools.held):
+        container = _PLUGIN_OF.get(held.driver)
+        if container and held.claim.users and held.node and (held.node, container) not in ready:
+            lost.setdefault((held.node, held.driver), []).append(held.name)
     for (node, driver), claims in sorted(lost.items()):
         text = f"allocated and in use: {first_few(sorted(claims))}"
         values = {"driver": driver, "container": _PLUGIN_OF[driver]}
@@ -129,7 +127,7 @@ def _gpus_missing(view: View) -> t.Iterator[Sighting]:
     for node, pool in view.once(claimed_pools.pools).items():
         of_host = len(view.facts(node).get("gpus") or [])
         wanted = of_host or int((view.rows.get(node) or {}).get("gpus") or 0)
-        if pool.is_complete and pool.gpus and pool.gpus < wanted:
+        if not pool.missing and pool.gpus and pool.gpus < wanted:
             whose = "its host" if of_host else "its labels"
             text = f"{pool.gpus} GPUs in the ResourceSlices, and {wanted} by {whose}"
             values = {"wanted": str(wanted), "seen": str(pool.gpus), "whose": whose}

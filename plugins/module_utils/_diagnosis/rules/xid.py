@@ -16,6 +16,7 @@ import functools
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import XID_TAINT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import claimed_pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
@@ -69,13 +70,13 @@ def _of_taints(view: View, known: t.Sequence[Report]) -> t.Iterator[Report]:
     for node, pool in view.once(claimed_pools.pools).items():
         tainted = [(each, taint) for each in pool.devices for taint in each.taints]
         for each, taint in tainted:
-            code = str(taint.get("value") or "")
-            if taint.get("key") != claimed_pools.XID_TAINT or not code.isdigit() or (node, int(code)) in told:
+            code = taint.value
+            if taint.key != XID_TAINT or not code.isdigit() or (node, int(code)) in told:
                 continue
-            line = f"NVRM: Xid (PCI:{each.address or '0000:00:00'}): {code}, "
-            text = f"taint {claimed_pools.XID_TAINT}={code}:{taint.get('effect')} of the device {each.name}"
+            line = f"NVRM: Xid (PCI:{each.pci_address or '0000:00:00'}): {code}, "
+            text = f"taint {taint} of the device {each.name[2]}"
             for report in reports.from_lines(node, [line], claimed_pools.SOURCE):
-                event = report.event if each.address else dataclasses.replace(report.event, gpu=each.name)
+                event = report.event if each.pci_address else dataclasses.replace(report.event, gpu=each.name[2])
                 yield dataclasses.replace(report, event=event, line=text)
 
 

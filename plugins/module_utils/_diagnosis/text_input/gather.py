@@ -18,7 +18,8 @@ import re
 import string
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices import device_pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_claims, names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import owner, statuses
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.others import lines_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.files import layout
@@ -80,7 +81,7 @@ _ALONE = ("nodes", "events", names.CLUSTERPOLICIES, "computedomains")
 
 
 def _looks_whole(item: Json) -> bool:
-    """Return true, or raise what the readers of pods, events and nodes raise on an object of another form."""
+    """Return true, or raise what the readers of such an object raise on one of another form."""
     if item["kind"] == "Pod":
         saved_stack.row_of(item)
         collections.deque(statuses.of_pods([item]), maxlen=0)
@@ -88,6 +89,10 @@ def _looks_whole(item: Json) -> bool:
         lines_of([item], [])
     elif item["kind"] == "Node":
         saved_stack.stack_of({"nodes": [item]}, [])
+    elif item["kind"] == "ResourceSlice":
+        device_pools.pools([device_pools.part_of(item)])
+    elif item["kind"] == "ResourceClaim":
+        device_claims.allocated(item)
     return True
 
 
@@ -199,11 +204,11 @@ class Gatherer:
 
     def add_object(self, item: Json, is_listed: bool, namespace: str) -> bool:
         """Keep an object, and return whether it is of a kind that counts and of the form of the API."""
-        if not self._readable(lambda: _looks_whole(item), False):
-            return False
         metadata = item["metadata"]
         if namespace and item["kind"] != "Node":
             metadata.setdefault("namespace", namespace)
+        if not self._readable(lambda: _looks_whole(item), False):
+            return False
         key = str(metadata.get("namespace") or ""), str(metadata["name"])
         if item["kind"] == "Pod":
             known = self._pods.get(key)

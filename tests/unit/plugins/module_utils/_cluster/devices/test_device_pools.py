@@ -23,6 +23,7 @@ def test_what_a_device_is() -> None:
     assert whole.name == ("gpu.nvidia.com", "gpu-0000", "gpu-0")
     assert (whole.kind, whole.uuid, whole.product) == ("gpu", "GPU-0", "NVIDIA H100 80GB HBM3")
     assert (whole.profile, whole.parent_uuid, whole.memory_mib) == (None, None, 81559)
+    assert whole.pci_address == "0000:00:00.0"
     assert (part.kind, part.profile, part.parent_uuid, part.memory_mib) == ("mig", "1g.10gb", "GPU-1", 9984)
 
 
@@ -41,12 +42,24 @@ def test_what_a_driver_leaves_out_is_unknown() -> None:
 
 def test_the_newest_generation_counts() -> None:
     [pool] = pools(slice_of(0, total=9), slice_of(0, gpu(7), generation=3, total=2))
-    assert (pool.generation, pool.missing, [device.name[2] for device in pool.devices]) == (3, 1, ["gpu-7"])
+    assert (pool.generation, pool.total, pool.missing) == (3, 2, 1)
+    assert [device.name[2] for device in pool.devices] == ["gpu-7"]
 
 
 def test_slices_of_one_pool_come_together() -> None:
     [pool] = pools(slice_of(0, gpu(0), total=2), slice_of(0, gpu(1), gpu(2), total=2))
     assert (pool.missing, len(pool.devices)) == (0, 3)
+
+
+def test_a_gpu_and_its_mig_devices_are_one_gpu() -> None:
+    [pool] = pools(slice_of(0, gpu(0), mig(0, 1), mig(0, 2), gpu(3), {"name": "x"}))
+    assert (pool.gpus, pool.is_divided) == (2, False)
+
+
+def test_devices_that_share_counters_are_more_than_can_exist() -> None:
+    item = slice_of(0)
+    item["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory-slice-0": {"value": "1"}}}]
+    assert pools(item)[0].is_divided
 
 
 def test_pools_of_nodes_are_apart() -> None:

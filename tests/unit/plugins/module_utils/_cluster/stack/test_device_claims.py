@@ -77,6 +77,7 @@ def test_what_a_claim_has() -> None:
     gpu: Json = {"driver": "gpu.nvidia.com", "pool": "gpu-0", "device": "gpu-3"}
     item = claim("x", gpu, {**gpu, "device": "gpu-4", "adminAccess": True}, {**gpu, "driver": "dra.net"})
     item["status"]["reservedFor"] = [{"resource": "pods", "name": "train"}, {"resource": "jobs", "name": "other"}]
+    item["metadata"]["deletionTimestamp"] = "2026-11-28T10:00:00Z"
     found = device_claims.allocated(item)
     assert found == AllocatedClaim(
         namespace="default",
@@ -84,6 +85,8 @@ def test_what_a_claim_has() -> None:
         devices=(("gpu.nvidia.com", "gpu-0", "gpu-3"), ("dra.net", "gpu-0", "gpu-3")),
         monitored=(("gpu.nvidia.com", "gpu-0", "gpu-4"),),
         pods=("train",),
+        users=2,
+        deleted_at="2026-11-28T10:00:00Z",
     )
     assert found.gpus == 1
     assert device_claims.allocated(claim("empty")) is None

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.r
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-from tests.unit import claimed
+from tests.unit.fakes import claimed
 from tests.unit.fakes.api import FakeApi, Reply, refusal
 from tests.unit.fakes.stack import NAMESPACE
 
@@ -65,8 +65,8 @@ def chart(api: FakeApi) -> FakeApi:
     """Add the DRA driver's chart to the cluster, with one pod."""
     api.lists[ALL_DAEMONSETS] = [*api.lists[ALL_DAEMONSETS], daemonset()]
     api.lists[f"{RESOURCE}/deviceclasses"] = [{"metadata": {"name": "gpu.nvidia.com", "managedFields": [{}]}}]
-    api.lists[f"{RESOURCE}/resourceslices"] = [claimed.resource_slice(claimed.device(0), claimed.device(1))]
-    api.lists[f"{RESOURCE}/resourceclaims"] = [claimed.claim()]
+    api.lists[f"{RESOURCE}/resourceslices"] = [claimed.slice_of(0)]
+    api.lists[f"{RESOURCE}/resourceclaims"] = [claimed.claim("gpu", "gpu-0000", "gpu-0")]
     api.lists |= {PODS: [pod()], ALL_EVENTS: [], DOMAINS: [claimed.domain()]}
     return api
 
@@ -101,7 +101,7 @@ def test_each_kind_is_one_request(chart: FakeApi, reader: GapReader) -> None:
 
 def test_only_parts_of_devices_and_claims_are_kept(chart: FakeApi, reader: GapReader) -> None:
     (item,) = chart.lists[f"{RESOURCE}/resourceslices"]
-    item["spec"]["devices"][0] |= {"capacity": {"memory": {"value": "80Gi"}}, "taints": [{"key": "a"}]}
+    item["spec"]["devices"][0] |= {"capacity": {"memory": {"value": "80Gi"}}, "taints": [claimed.taint()]}
     item["spec"]["devices"][0]["attributes"]["brand"] = {"string": "Nvidia"}
     (held,) = chart.lists[f"{RESOURCE}/resourceclaims"]
     held["spec"]["devices"]["config"] = [{"opaque": {"parameters": {"token": "s3cret"}}}]
@@ -109,11 +109,11 @@ def test_only_parts_of_devices_and_claims_are_kept(chart: FakeApi, reader: GapRe
     kinds = read(reader, daemonset()).kinds
     assert "s3cret" not in json.dumps(kinds) and "brand" not in json.dumps(kinds)
     (device, dummy) = kinds["resourceslices"][0]["spec"]["devices"]
-    assert device["taints"] == [{"key": "a"}] and "capacity" not in device
+    assert device["taints"] == [claimed.taint()] and "capacity" not in device
     (claim,) = kinds["resourceclaims"]
     assert claim["spec"]["devices"]["requests"] == [{"name": "gpu", "exactly": {"deviceClassName": "a"}}]
     view = View(Evidence(objects=kinds))
-    assert [each.name for each in claimed_pools.held(view)] == ["team/gpu"]
+    assert [each.name for each in claimed_pools.held(view)] == ["default/gpu"]
     assert claimed_pools.pools(view)["gpu-0000"].gpus == 2
 
 

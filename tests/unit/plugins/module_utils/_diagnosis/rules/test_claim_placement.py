@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import claim_placement
 
-from tests.unit import claimed, diagnosed
+from tests.unit import diagnosed
+from tests.unit.fakes import claimed
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_lines_of_schedulers_about_claims(text: str, code: str, certainty: str) 
 
 def test_a_claim_that_waits_names_a_class_that_is_not_there() -> None:
     kinds = {"deviceclasses": [{"metadata": {"name": "gpu.nvidia.com"}}]}
-    claims = [claimed.pending("gpus"), claimed.pending("gpu.nvidia.com"), claimed.claim()]
+    claims = [claimed.pending("gpus"), claimed.pending("gpu.nvidia.com"), claimed.claim("a", "gpu-0000", "gpu-0")]
     found = diagnosed.found(claim_placement.RULES, objects={**kinds, "resourceclaims": claims})
     assert list(found) == ["DeviceClassMissing"] and "DeviceClass gpus" in found["DeviceClassMissing"].cause
     assert not diagnosed.found(claim_placement.RULES, objects={"resourceclaims": claims})

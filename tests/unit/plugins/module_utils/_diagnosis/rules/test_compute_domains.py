@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import compute_domains
 
-from tests.unit import claimed, diagnosed
+from tests.unit import diagnosed
+from tests.unit.fakes import claimed
 
 
 @pytest.mark.parametrize(

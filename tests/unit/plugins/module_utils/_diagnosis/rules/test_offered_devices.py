@@ -12,9 +12,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import claims, offered_devices, xid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-from tests.unit import claimed, diagnosed
-from tests.unit.claimed import NODE
+from tests.unit import diagnosed
+from tests.unit.fakes import claimed
 
+NODE = "gpu-0000"
 LOST = {"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}
 NONE: dict[str, int] = {"nvidia.com/gpu": 0}
 
@@ -30,22 +31,25 @@ def found(*slices: Json, row: Json | None = None, labels: Json | None = None, **
 
 
 def whole(*devices: Json) -> Json:
-    return claimed.resource_slice(*(devices or (claimed.device(0), claimed.device(1))))
+    return claimed.slice_of(0, *devices)
 
 
-def tainted(number: int, key: str, value: str, effect: str = "NoSchedule") -> Json:
-    return {**claimed.device(number), "taints": [{"key": key, "value": value, "effect": effect}]}
+def held(name: str = "gpu", driver: str = "gpu.nvidia.com", deleted: str | None = None, used: bool = True) -> Json:
+    pods = ["train"] if used else []
+    return claimed.claim(name, NODE, "gpu-0", pods=pods, driver=driver, deleted=deleted)
+
+
+def tainted(number: int, key: str, value: str) -> Json:
+    return {**claimed.gpu(number), "taints": [claimed.taint(key, value)]}
 
 
 def test_a_node_that_offers_all_its_gpus_by_claims_is_well() -> None:
-    held = [claimed.claim(), claimed.claim("b", driver="compute-domain.nvidia.com")]
-    assert found(whole(), resourceclaims=held) == {}
+    both = [held(), held("b", driver="compute-domain.nvidia.com")]
+    assert found(whole(), resourceclaims=both) == {}
 
 
 def test_a_pool_lacks_slices() -> None:
-    (finding,) = found(
-        claimed.resource_slice(claimed.device(0), count=3), row=diagnosed.row(gpus=1, allocatable={})
-    ).values()
+    (finding,) = found(claimed.slice_of(0, claimed.gpu(0), total=3), row=diagnosed.row(gpus=1, allocatable={})).values()
     assert (finding.code, finding.nodes) == ("ResourcePoolIncomplete", (NODE,))
     assert "1 of 3 slices" in finding.cause
 
@@ -59,13 +63,13 @@ def test_gpus_are_offered_twice() -> None:
 
 
 def test_a_lost_gpu_taints_all_devices() -> None:
-    devices = [{**claimed.device(number), "taints": [LOST]} for number in range(2)]
+    devices = [{**claimed.gpu(number), "taints": [LOST]} for number in range(2)]
     (finding,) = found(whole(*devices)).values()
     assert (finding.code, finding.nodes) == ("DRADevicesLost", (NODE,))
 
 
 def test_a_taint_with_an_xid_is_judged_as_the_xid_is() -> None:
-    by_taint = found(whole(claimed.device(0), tainted(1, "gpu.nvidia.com/xid", "79")))
+    by_taint = found(whole(claimed.gpu(0), tainted(1, "gpu.nvidia.com/xid", "79")))
     line = diagnosed.log("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", "", "", "kernel")
     by_log = diagnosed.found(xid.RULES, line)
     assert list(by_taint) == list(by_log) == ["XidOffTheBus"]
@@ -77,7 +81,7 @@ def test_a_taint_with_an_xid_is_judged_as_the_xid_is() -> None:
 def test_an_error_that_the_log_has_is_not_counted_again() -> None:
     device = tainted(1, "gpu.nvidia.com/xid", "79")
     line = diagnosed.log("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", "", "", "kernel")
-    objects = {"resourceslices": [whole(claimed.device(0), device)]}
+    objects = {"resourceslices": [whole(claimed.gpu(0), device)]}
     both = diagnosed.found(xid.RULES, line, objects=objects, stack=diagnosed.stack(diagnosed.row()))
     assert [quote.source for quote in both["XidOffTheBus"].quotes] == ["pod gpu-operator/, container "]
 
@@ -87,7 +91,7 @@ def test_taints_that_are_no_xid_and_devices_without_an_address() -> None:
     assert found(whole(*odd)) == {}
     nameless = tainted(1, "gpu.nvidia.com/xid", "79")
     del nameless["attributes"]["resource.kubernetes.io/pciBusID"]
-    assert found(whole(claimed.device(0), nameless))["XidOffTheBus"].objects == ("GPU gpu-1",)
+    assert found(whole(claimed.gpu(0), nameless))["XidOffTheBus"].objects == ("GPU gpu-1",)
 
 
 def test_a_node_that_offers_nothing_says_what_its_plugin_does() -> None:
@@ -109,7 +113,7 @@ def test_a_node_without_devices_is_not_judged_where_a_part_is_unknown_or_meant()
 
 
 def test_claims_on_a_node_whose_plugin_is_gone() -> None:
-    deleted = claimed.claim(deleted="2026-11-28T10:00:00Z")
+    deleted = held(deleted="2026-11-28T10:00:00Z")
     (finding,) = found(whole(), draplugins=[claimed.plugin("gpu-0001")], resourceclaims=[deleted]).values()
     assert (finding.code, finding.nodes) == ("ClaimsWithoutPlugin", (NODE,))
     assert [each.code for each in finding.consequences] == ["ClaimsNotReleased"]
@@ -117,26 +121,30 @@ def test_claims_on_a_node_whose_plugin_is_gone() -> None:
 
 def test_each_driver_has_a_container_of_its_own() -> None:
     half = [claimed.plugin(ready=["gpus"])]
-    held = [claimed.claim(), claimed.claim("b", driver="compute-domain.nvidia.com")]
-    (finding,) = found(whole(), draplugins=half, resourceclaims=held).values()
-    assert "compute-domain.nvidia.com" in finding.cause and finding.quotes[0].text == "allocated and in use: team/b"
+    both = [held(), held("b", driver="compute-domain.nvidia.com")]
+    (finding,) = found(whole(), draplugins=half, resourceclaims=both).values()
+    assert "compute-domain.nvidia.com" in finding.cause and finding.quotes[0].text == "allocated and in use: default/b"
 
 
 def test_a_claim_that_nobody_uses_and_pods_that_are_unknown_need_no_plugin() -> None:
-    assert found(whole(), draplugins=[], resourceclaims=[claimed.claim(used=False)]) == {}
-    assert found(whole(), draplugins=None, resourceclaims=[claimed.claim()]) == {}
+    assert found(whole(), draplugins=[], resourceclaims=[held(used=False)]) == {}
+    assert found(whole(), draplugins=None, resourceclaims=[held()]) == {}
 
 
 def test_a_claim_that_is_deleted_for_long_is_named_and_a_young_one_is_not() -> None:
-    old = claimed.claim(deleted="2026-11-28T10:00:00Z", used=False)
+    old = held(deleted="2026-11-28T10:00:00Z", used=False)
     (finding,) = found(whole(), resourceclaims=[old]).values()
-    assert (finding.code, finding.objects, finding.certainty) == ("ClaimsNotReleased", ("claim team/gpu",), "certain")
-    assert found(whole(), resourceclaims=[claimed.claim(deleted="2026-11-28T10:59:00Z")]) == {}
+    assert (finding.code, finding.objects, finding.certainty) == (
+        "ClaimsNotReleased",
+        ("claim default/gpu",),
+        "certain",
+    )
+    assert found(whole(), resourceclaims=[held(deleted="2026-11-28T10:59:00Z")]) == {}
 
 
 def test_mig_instances_that_came_after_the_plugin_are_missing() -> None:
     labels = {"nvidia.com/mig-1g.10gb.count": "3", "nvidia.com/mig-2g.20gb.count": "1"}
-    devices = (claimed.mig(0, "1g.10gb"), claimed.mig(1, "2g.20gb"))
+    devices = (claimed.mig(0, 0), claimed.mig(0, 1, "2g.20gb"))
     row = diagnosed.row(allocatable=NONE, gpus=1)
     (finding,) = found(whole(*devices), row=row, labels=labels).values()
     assert finding.code == "MIGInstancesNotOffered"
@@ -144,13 +152,13 @@ def test_mig_instances_that_came_after_the_plugin_are_missing() -> None:
 
 
 def test_with_dynamic_mig_labels_say_nothing() -> None:
-    item = whole(claimed.device(0), claimed.device(1))
-    item["spec"]["sharedCounters"] = True
+    item = whole(claimed.gpu(0), claimed.gpu(1))
+    item["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": {"memory-slice-0": {"value": "1"}}}]
     assert found(item, labels={"nvidia.com/mig-1g.10gb.count": "3"}) == {}
 
 
 def test_gpus_are_missing_from_the_slices() -> None:
-    (finding,) = found(whole(claimed.device(0))).values()
+    (finding,) = found(whole(claimed.gpu(0))).values()
     assert (finding.code, finding.certainty) == ("GPUsNotOffered", "likely")
     assert "has 2 GPUs by its labels" in finding.cause and "know 1" in finding.cause
 

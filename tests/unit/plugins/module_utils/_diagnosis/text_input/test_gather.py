@@ -248,6 +248,20 @@ def test_objects_of_another_form_are_a_gap_and_no_failure(item: dict[str, object
     engine.diagnose(gathered(("a.json", json.dumps({"kind": "List", "items": [item]}))), RULES)
 
 
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("ResourceSlice", {"spec": {"driver": "gpu.nvidia.com", "devices": [{}]}}),
+        ("ResourceClaim", {"status": {"allocation": {"devices": {"results": [{}]}}}}),
+    ],
+)
+def test_odd_slices_and_claims_are_a_gap_and_no_empty_list(kind: str, part: dict[str, object]) -> None:
+    item = {"kind": kind, "metadata": {"namespace": "a", "name": "x"}, **part}
+    evidence = gathered(("a.json", json.dumps({"kind": "List", "items": [item]})))
+    assert [gap.what for gap in evidence.gaps] == ["a part of the objects"] and not evidence.objects
+    engine.diagnose(evidence, RULES)
+
+
 PIECES = st.sampled_from(
     [
         *("Name:   x", "Namespace:   n", "Node:   gpu1/1", "Containers:", "  c:", "    State:   Waiting", "Events:"),
