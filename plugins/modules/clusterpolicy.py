@@ -45,6 +45,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
   - gpuops.nvidia.check_refusal
+  - gpuops.nvidia.gpu_stack_object
   - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
@@ -58,24 +59,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  namespace:
-    description: Namespace of the operator, where the operands run.
-    type: str
-    default: gpu-operator
-  spec:
-    description:
-      - Fields of the spec in the API's spelling, for everything that has no option in this module.
-      - They are merged with the options. A null resets a field that was given before to its default.
-    type: dict
-    default: {}
-  labels:
-    description: Labels of the ClusterPolicy.
-    type: dict
-    default: {}
-  annotations:
-    description: Annotations of the ClusterPolicy.
-    type: dict
-    default: {}
   driver:
     description: The driver container. If the driver is pre-installed on the nodes, set O(driver.enabled=false).
     type: dict
@@ -166,14 +149,6 @@ options:
     description: GPU Feature Discovery, which labels nodes with the properties of their GPUs.
     type: dict
     suboptions: *component
-  dcgm:
-    description: The standalone DCGM host engine.
-    type: dict
-    suboptions: *component
-  dcgm_exporter:
-    description: The exporter of GPU metrics.
-    type: dict
-    suboptions: *component
   mig_manager:
     description: The MIG manager.
     type: dict
@@ -210,31 +185,6 @@ options:
           - Whether containers get their GPUs through an NRI plugin instead of a runtime class. This needs CDI and the
             toolkit.
         type: bool
-  daemonsets:
-    description: Settings of every operand's DaemonSet.
-    type: dict
-    suboptions:
-      labels:
-        description: Labels of the pods.
-        type: dict
-      annotations:
-        description: Annotations of the pods.
-        type: dict
-      tolerations:
-        description:
-          - Tolerations of the pods. They replace the operator's default toleration of C(nvidia.com/gpu:NoSchedule).
-        type: list
-        elements: dict
-      priority_class_name:
-        description: Priority class of the pods.
-        type: str
-      update_strategy:
-        description: How operands other than the driver are updated. With V(OnDelete), delete a pod to update it.
-        type: str
-        choices: [RollingUpdate, OnDelete]
-      rolling_update:
-        description: Settings of the rolling update, in the API's spelling (C(maxUnavailable)).
-        type: dict
   purge:
     description:
       - Reset every field, label and annotation that this collection has set before and that the task leaves out.
@@ -261,14 +211,6 @@ options:
       - Version of the operator that will act on the change, if it differs from the running one. An operator older than
         v26.7 evicts GPU pods for changes that a newer one makes in place.
     type: str
-  force:
-    description: Take over fields that another manager (Helm, kubectl) owns and has set to another value.
-    type: bool
-    default: false
-  wait:
-    description: Wait until the stack is ready, or until the operands are gone.
-    type: bool
-    default: true
   wait_timeout:
     description: How many seconds to wait. Building the driver on a node takes minutes.
     type: int

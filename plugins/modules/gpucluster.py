@@ -40,6 +40,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
   - gpuops.nvidia.check_refusal
+  - gpuops.nvidia.gpu_stack_object
   - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
@@ -50,24 +51,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  namespace:
-    description: Namespace of the operator, where the operands run.
-    type: str
-    default: gpu-operator
-  spec:
-    description:
-      - Fields of the spec in the API's spelling, for everything that has no option in this module.
-      - They are merged with the options. A null resets a field that was given before to its default.
-    type: dict
-    default: {}
-  labels:
-    description: Labels of the GPUCluster.
-    type: dict
-    default: {}
-  annotations:
-    description: Annotations of the GPUCluster.
-    type: dict
-    default: {}
   dra_driver:
     description: NVIDIA's driver for Dynamic Resource Allocation.
     type: dict
@@ -97,68 +80,12 @@ options:
           - The chart switches them on. In a GPUCluster without this block, they are off.
           - They can be switched off only while no ComputeDomain exists.
         type: dict
-  dcgm:
-    description: The standalone DCGM host engine.
-    type: dict
-    suboptions: &component
-      enabled:
-        description: Whether the operator deploys it.
-        type: bool
-      repository:
-        description: Registry and path of the image.
-        type: str
-      image:
-        description: Name of the image.
-        type: str
-      version:
-        description: Tag or digest of the image.
-        type: str
-      env:
-        description: Environment variables of its container, each with C(name) and C(value).
-        type: list
-        elements: dict
-  dcgm_exporter:
-    description: The exporter of GPU metrics.
-    type: dict
-    suboptions: *component
-  daemonsets:
-    description: Settings of every operand's DaemonSet.
-    type: dict
-    suboptions:
-      labels:
-        description: Labels of the pods.
-        type: dict
-      annotations:
-        description: Annotations of the pods.
-        type: dict
-      tolerations:
-        description: Tolerations of the pods.
-        type: list
-        elements: dict
-      priority_class_name:
-        description: Priority class of the pods.
-        type: str
-      update_strategy:
-        description: How operands other than the driver are updated.
-        type: str
-        choices: [RollingUpdate, OnDelete]
-      rolling_update:
-        description: Settings of the rolling update, in the API's spelling (C(maxUnavailable)).
-        type: dict
   purge:
     description:
       - Reset every field, label and annotation that this collection has set before and that the task leaves out.
       - Use it where one task describes the whole GPUCluster. Fields that others have set stay as they are.
     type: bool
     default: false
-  force:
-    description: Take over fields that another manager (Helm, kubectl) owns and has set to another value.
-    type: bool
-    default: false
-  wait:
-    description: Wait until the stack is ready, or until the operands are gone.
-    type: bool
-    default: true
   wait_timeout:
     description: How many seconds to wait.
     type: int

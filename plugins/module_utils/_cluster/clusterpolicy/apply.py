@@ -26,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.prediction import Apply
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import PolicyRequest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -71,7 +71,9 @@ def _at_once(*dummy: t.Any) -> None:
 def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn, stage: Stage = _at_once) -> Json:
     """Bring the ClusterPolicy into the state that the options ask for; return the result of the module."""
     request = spec.request_of(options)
-    return _present(cluster, request, warn, stage) if request.is_present else removal.remove(cluster, request)
+    if request.is_present:
+        return _present(cluster, request, warn, stage)
+    return removal.remove(cluster, f"{observe.CLUSTERPOLICIES_PATH}/{request.name}", "clusterpolicy", request)
 
 
 def _present(cluster: Cluster, request: PolicyRequest, warn: Warn, stage: Stage) -> Json:
@@ -90,11 +92,9 @@ def _present(cluster: Cluster, request: PolicyRequest, warn: Warn, stage: Stage)
     result, before = _write(cluster, request, apply, warn, stage)
     if cluster.check_mode:
         return result
-    waits = request.waits and (result["toolkit_rollout"] or {}).get("finished", True)
-    try:
-        return {**result, **_verdict(cluster, request, before, waits)}
-    except GpuOpsError as e:
-        raise policy_info.for_a_person(e, changed=result["changed"]) from e
+    is_finished = (result["toolkit_rollout"] or {}).get("finished", True)
+    awaited = dataclasses.replace(request, waits=request.waits and is_finished)
+    return policy_info.after(cluster, request.name, awaited, result, before)
 
 
 def _refuse_second_policy(name: str, policies: list[Json]) -> None:
@@ -183,13 +183,3 @@ def _apply(cluster: Cluster, apply: Apply) -> Json:
         return cluster.apply(apply.path, apply.manifest, force=apply.forces)
     except GpuOpsError as e:
         raise prediction.explained(cluster, e) from e
-
-
-def _verdict(cluster: Cluster, request: PolicyRequest, before: Marks | None, waits: bool) -> Json:
-    namespace, name, limits = request.namespace, request.name, request.tolerated
-    if waits:
-        timeout_s, progress_path = request.timeout_s, request.progress_path
-        verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits, before)[1]
-    else:
-        verdict = judge.judge(observe.observe(cluster, namespace, name, limits), limits)
-    return verdict.as_result()

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the ClusterPolicy asks for, who owns each field, and whether the stack is ready."""
+"""What the ClusterPolicy or the GPUCluster asks for, who owns each field, and whether the stack is ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Marks,
+    Observation,
+    Verdict,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -41,6 +45,38 @@ def judged(cluster: Cluster, name: str, options: t.Mapping[str, t.Any]) -> tuple
             raise for_a_person(e) from e
     observation = observe.observe(cluster, namespace, name, limits)
     return observation, judge.judge(observation, limits)
+
+
+class Awaited(t.Protocol):
+    """What a request says about the wait that follows a change."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def tolerated(self) -> tolerance.Tolerance: ...
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def timeout_s(self) -> int: ...
+    @property
+    def progress_path(self) -> str | None: ...
+
+
+def after(cluster: Cluster, name: str, request: Awaited, result: Json, before: Marks | None) -> Json:
+    """Return the result of a change with the verdict that follows, after a wait if the request asks for one.
+
+    ``before`` shows whether the operator has acted on the change. A wait that fails says what was changed.
+    """
+    namespace, limits = request.namespace, request.tolerated
+    try:
+        if request.waits:
+            timeout_s, progress_path = request.timeout_s, request.progress_path
+            verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits, before)[1]
+        else:
+            verdict = judge.judge(observe.observe(cluster, namespace, name, limits), limits)
+    except GpuOpsError as e:
+        raise for_a_person(e, changed=result["changed"]) from e
+    return {**result, **verdict.as_result()}
 
 
 def described(item: Json | None, verdict: Verdict) -> Json:

@@ -4,37 +4,59 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Deleting the ClusterPolicy, and the wait until its operands are gone."""
+"""Deleting the ClusterPolicy or the GPUCluster, and the wait until its operands are gone."""
 
 from __future__ import annotations
 
 import json
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, permission
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import PolicyRequest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def remove(cluster: Cluster, request: PolicyRequest) -> Json:
-    """Delete the ClusterPolicy, only with permission if pods use GPUs, and wait until its operands are gone."""
-    path = f"{observe.CLUSTERPOLICIES_PATH}/{request.name}"
+def _nothing_in_the_way(dummy: Json) -> None:
+    """Refuse nothing."""
+
+
+class Removal(t.Protocol):
+    """What a request says about the object that goes."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def allows_disruption(self) -> bool: ...
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def timeout_s(self) -> int: ...
+
+
+def remove(
+    cluster: Cluster, path: str, key: str, request: Removal, refuse: t.Callable[[Json], None] = _nothing_in_the_way
+) -> Json:
+    """Delete the ClusterPolicy or the GPUCluster, and wait until its operands are gone.
+
+    Where pods use GPUs, this needs permission. ``refuse`` raises for what else is in the way. ``key`` is that of the
+    object in the module's result.
+    """
     existing = cluster.get(path)
     change = changes.between(existing, None, FIELD_MANAGER)
     if existing is None:
-        return {"changed": False, "clusterpolicy": {}, "diff": change.diff}
+        return {"changed": False, key: {}, "diff": change.diff}
+    refuse(existing)
     running = permission.running_gpu_pods(cluster, request.namespace)
     permission.permit_removal(running, request.allows_disruption)
-    cluster.delete(path)
+    cluster.delete(path, uid=existing["metadata"].get("uid"))
     if request.waits and not cluster.check_mode:
         wait_until_gone(cluster, existing, path, request.namespace, request.timeout_s)
     gpu_pods = None if running is None else len(running)
-    return {"changed": True, "clusterpolicy": {}, "gpu_pods": gpu_pods, "diff": change.diff}
+    return {"changed": True, key: {}, "gpu_pods": gpu_pods, "diff": change.diff}
 
 
 def wait_until_gone(cluster: Cluster, owner: Json, path: str, namespace: str, timeout_s: float) -> None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
@@ -25,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster.gpucluster_request import (
     GpuClusterRequest,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -38,7 +39,10 @@ GPUCLUSTER_PATH = f"{observe.GPUCLUSTERS_PATH}/{names.GPUCLUSTER}"
 def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
     """Bring the GPUCluster into the state that the options ask for; return the result of the module."""
     request = gpucluster_request.request_of(options)
-    return _present(cluster, request, warn) if request.is_present else _remove(cluster, request)
+    if request.is_present:
+        return _present(cluster, request, warn)
+    refuse = functools.partial(gpucluster_refusals.refuse_orphans, cluster, after=None)
+    return removal.remove(cluster, GPUCLUSTER_PATH, "gpucluster", request, refuse)
 
 
 def _present(cluster: Cluster, request: GpuClusterRequest, warn: Warn) -> Json:
@@ -56,10 +60,7 @@ def _present(cluster: Cluster, request: GpuClusterRequest, warn: Warn) -> Json:
     result, before = _write(cluster, request, existing, found is not None, warn)
     if cluster.check_mode:
         return result
-    try:
-        return {**result, **_verdict(cluster, request, before)}
-    except GpuOpsError as e:
-        raise policy_info.for_a_person(e, changed=result["changed"]) from e
+    return policy_info.after(cluster, "", request, result, before)
 
 
 def _write(
@@ -108,27 +109,3 @@ def _apply(cluster: Cluster, request: GpuClusterRequest, manifest: Json, dry_run
         return cluster.apply(GPUCLUSTER_PATH, manifest, force=request.forces, dry_run=dry_run)
     except GpuOpsError as e:
         raise prediction.explained(cluster, e, "GPUCluster", names.GPUCLUSTER_CRD) from e
-
-
-def _verdict(cluster: Cluster, request: GpuClusterRequest, before: Marks | None) -> Json:
-    namespace, limits = request.namespace, request.tolerated
-    if request.waits:
-        timeout_s, progress_path = request.timeout_s, request.progress_path
-        return wait.until_ready(cluster, namespace, "", timeout_s, progress_path, limits, before)[1].as_result()
-    return judge.judge(observe.observe(cluster, namespace, "", limits), limits).as_result()
-
-
-def _remove(cluster: Cluster, request: GpuClusterRequest) -> Json:
-    """Delete the GPUCluster, only with permission if pods use GPUs, and wait until its operands are gone."""
-    existing = cluster.get(GPUCLUSTER_PATH)
-    change = changes.between(existing, None, FIELD_MANAGER)
-    if existing is None:
-        return {"changed": False, "gpucluster": {}, "diff": change.diff}
-    gpucluster_refusals.refuse_orphans(cluster, existing, None)
-    running = permission.running_gpu_pods(cluster, request.namespace)
-    permission.permit_removal(running, request.allows_disruption)
-    cluster.delete(GPUCLUSTER_PATH, uid=existing["metadata"].get("uid"))
-    if request.waits and not cluster.check_mode:
-        removal.wait_until_gone(cluster, existing, GPUCLUSTER_PATH, request.namespace, request.timeout_s)
-    gpu_pods = None if running is None else len(running)
-    return {"changed": True, "gpucluster": {}, "gpu_pods": gpu_pods, "diff": change.diff}

@@ -12,8 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import removal
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import request_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
@@ -25,7 +24,8 @@ from tests.unit.fakes.api import DAEMONSETS, POLICIES, FakeApi, Reply, refusal
 
 def delete(api: FakeApi) -> Json:
     defaults = {name: option.get("default") for name, option in clusterpolicy.SPEC.options.items()}
-    return removal.remove(Cluster(api.connection), request_of({**defaults, "state": "absent", "wait_timeout": 5}))
+    options = {**defaults, "state": "absent", "wait_timeout": 5}
+    return apply.ensure(Cluster(api.connection), options, lambda warning: None)
 
 
 def on_look(api: FakeApi, change: t.Callable[[int], Reply | None]) -> None:
@@ -57,3 +57,16 @@ def test_a_long_outage_ends_the_wait(api: FakeApi, monkeypatch: pytest.MonkeyPat
     assert measured(e.value.msg) == wording(
         "The Kubernetes API failed on GET /apis/apps/v1/namespaces/gpu-operator/daemonsets (503): etcdserver: no leader. Its last answer was N s ago."
     )
+
+
+def test_only_the_clusterpolicy_that_was_judged_is_deleted(api: FakeApi) -> None:
+    """Somebody removes it and makes another one, after the pods were counted."""
+
+    def replaced(method: str, path: str) -> None:
+        if method == "DELETE":
+            api.lists[POLICIES][0]["metadata"]["uid"] = "another"
+
+    api.answer = replaced
+    with pytest.raises(GpuOpsError) as e:
+        delete(api)
+    assert e.value.reason == "Conflict" and len(api.lists[POLICIES]) == 1

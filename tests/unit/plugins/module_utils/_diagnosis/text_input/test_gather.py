@@ -258,7 +258,7 @@ def test_objects_of_another_form_are_a_gap_and_no_failure(item: dict[str, object
 def test_odd_slices_and_claims_are_a_gap_and_no_empty_list(kind: str, part: dict[str, object]) -> None:
     item = {"kind": kind, "metadata": {"namespace": "a", "name": "x"}, **part}
     evidence = gathered(("a.json", json.dumps({"kind": "List", "items": [item]})))
-    assert [gap.what for gap in evidence.gaps] == ["a part of the objects"] and not evidence.objects
+    assert len(evidence.gaps) == 1 and not evidence.objects
     engine.diagnose(evidence, RULES)
 
 
