@@ -12,10 +12,15 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Makes a host of each GPU node, with what the node says of its GPUs, its driver, MIG, sharing and the state of the
     stack in the variable C(gpu_node), and its address in C(ansible_host).
-  - It sends one request for all nodes, and only with O(free=true) a second one for the pods with GPUs.
+  - It sends one request for all nodes, one for what they offer by claims (Dynamic Resource Allocation), and only with
+    O(free=true) others for the pods with GPUs and their claims.
   - The file of the inventory must end with C(gpu_nodes.yml) or C(gpu_nodes.yaml).
-  - C(gpu_node) has the keys of RV(gpuops.nvidia.gpu_stack_info#module:nodes) but C(allocated) and C(waiting_for), and
-    besides C(state), C(zone), C(region), C(instance_type), C(addresses) and C(labels).
+  - C(gpu_node) has the keys of RV(gpuops.nvidia.gpu_stack_info#module:nodes) but C(allocated), C(slices), C(left_out)
+    and C(waiting_for), and besides C(state), C(zone), C(region), C(instance_type), C(addresses) and C(labels).
+  - What a node offers by claims is in C(gpu_node.devices), and counted under the name of its DeviceClass,
+    V(gpu.nvidia.com), V(mig.nvidia.com) or V(vfio.gpu.nvidia.com), beside the resources of a device plugin. On a node
+    that offers its GPUs by claims alone, C(product), C(gpus) and C(memory_mib) are those of its devices.
+  - C(gpu_node.devices) and C(gpu_node.claimable) are null if this user may not list ResourceSlices.
   - C(gpu_node.state) is C(ready), C(degraded) (fewer devices than the node has), C(without_gpus), C(cordoned),
     C(dividing), C(upgrading), C(failed) (an upgrade or a MIG change) or C(down) (the kubelet is not Ready).
 extends_documentation_fragment:
@@ -49,8 +54,11 @@ options:
     elements: str
     default: [InternalIP, Hostname, ExternalIP]
   free:
-    description: Also count the GPUs that pods hold, as C(gpu_node.allocated), and those that are free, as
-      C(gpu_node.free). A node that is cordoned or down has no free GPUs.
+    description:
+      - Also count the GPUs that pods and claims hold, as C(gpu_node.allocated), and those that are free, as
+        C(gpu_node.free). A node that is cordoned or down has no free GPUs.
+      - A device is free if no claim has it, no taint keeps claims away, and what it shares with other devices is left.
+        If this user may not list ResourceClaims, no device counts as free.
     type: bool
     default: false
 """
@@ -66,12 +74,15 @@ plugin: gpuops.nvidia.gpu_nodes
 kubeconfig: ~/.kube/config
 context: production
 keyed_groups:
-  - {prefix: model, key: gpu_node.product}
-  - {prefix: zone, key: gpu_node.zone}
-  - {prefix: driver, key: gpu_node.driver}
+  - {prefix: model, key: "gpu_node.product | default('unknown', true)"}
+  - {prefix: zone, key: "gpu_node.zone | default('unknown', true)"}
+  - {prefix: driver, key: "gpu_node.driver | default('unknown', true)"}
   - {prefix: state, key: gpu_node.state}
+  - {prefix: device, key: "gpu_node.devices | default([], true) | map(attribute='type') | unique"}
 groups:
   divided: gpu_node.mig.config | default('all-disabled', true) != 'all-disabled'
+  by_claims: gpu_node.claimable | default(false, true)
+  tainted_devices: gpu_node.devices | default([], true) | map(attribute='taints') | flatten | length > 0
   idle: gpu_node.free.values() | sum > 0
 compose:
   ansible_user: "'ops'"
@@ -94,6 +105,7 @@ import typing as t
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.display import Display
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _gate
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.inventory import node_hosts
@@ -155,7 +167,12 @@ def _read(path: str, option: Option) -> list[Json]:
         options["kubeconfig"] = given
     try:
         return node_hosts.hosts(
-            Cluster(options), option("node_selector"), not option("all_nodes"), option("free"), option("addresses")
+            Cluster(options),
+            option("node_selector"),
+            not option("all_nodes"),
+            option("free"),
+            option("addresses"),
+            lambda sentence: Display().warning(_gate.sentence(sentence)),
         )
     except GpuOpsError as e:
         raise AnsibleParserError(_gate.sentence(e.msg)) from e

@@ -64,14 +64,11 @@ def _holder(device: Device, claim: AllocatedClaim) -> Json:
 
 
 def offers(pool: DevicePool | None, held: Holders | None) -> list[tuple[Offer, int | None]]:
-    """Return what a pool has of each kind, and how many of these devices claims have.
-
-    A MIG device without a UUID is a place where one may be made (feature gate DynamicMIG), and does not count before.
-    """
+    """Return what a pool has of each kind, and how many of these devices claims have."""
     found: dict[tuple[str, str | None], list[Device]] = {}
     for device in pool.devices if pool else ():
-        if device.kind in names.DEVICE_CLASSES and (device.kind != "mig" or device.uuid):
-            found.setdefault((names.DEVICE_CLASSES[device.kind], device.profile), []).append(device)
+        if counts(device):
+            found.setdefault((names.DEVICE_CLASSES[str(device.kind)], device.profile), []).append(device)
     usable = pool is not None and not pool.missing
     return [
         (
@@ -87,6 +84,14 @@ def offers(pool: DevicePool | None, held: Holders | None) -> list[tuple[Offer, i
         )
         for (resource, profile), devices in sorted(found.items(), key=str)
     ]
+
+
+def counts(device: Device) -> bool:
+    """Return whether a device is one that a node has.
+
+    A MIG device without a UUID is a place where one may be made (feature gate DynamicMIG), and does not count before.
+    """
+    return device.kind in names.DEVICE_CLASSES and (device.kind != "mig" or bool(device.uuid))
 
 
 def _is_held(device: Device, claims: Holders) -> bool:

@@ -23,7 +23,8 @@ from ansible_collections.gpuops.nvidia.plugins.inventory import gpu_nodes
 from ansible_collections.gpuops.nvidia.plugins.inventory.gpu_nodes import InventoryModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
 
-from tests.unit.fakes.api import NODES, FakeApi, refusal
+from tests.unit.fakes import claimed
+from tests.unit.fakes.api import ALL_PODS, NODES, FakeApi, refusal
 from tests.unit.fakes.stack import Json
 
 NAME = "gpuops.nvidia.gpu_nodes"
@@ -75,6 +76,28 @@ def test_groups_and_variables_follow_from_what_the_nodes_say(api: FakeApi, parse
     assert members(made, "state_ready") == ["gpu-0000"] and members(made, "state_cordoned") == ["gpu-0001"]
     assert len(members(made, "model_NVIDIA_H100_80GB_HBM3")) == 2
     assert members(made, "in_service") == ["gpu-0000"] and made.hosts["gpu-0000"].vars["node_memory_gib"] == 79
+
+
+def test_the_examples_make_groups_of_what_is_offered_by_claims(api: FakeApi, parse: Parse) -> None:
+    sick = {**claimed.gpu(0), "taints": [claimed.taint()]}
+    api.lists |= {claimed.SLICES: [claimed.slice_of(1, sick, claimed.gpu(1))], claimed.CLAIMS: [], ALL_PODS: []}
+    api.lists[NODES][1] = claimed.claim_node(1)
+    example = list(yaml.safe_load_all(gpu_nodes.EXAMPLES))[1]
+    keyed = [{**each, "key": trust_as_template(each["key"])} for each in example["keyed_groups"]]
+    groups = {name: trust_as_template(text) for name, text in example["groups"].items()}
+    made = parse(keyed_groups=keyed, groups=groups, free=True, strict=True)
+    for group in ("by_claims", "tainted_devices", "device_gpu", "state_degraded"):
+        assert members(made, group) == ["gpu-0001"], group
+    assert members(made, "model_NVIDIA_H100_80GB_HBM3") == members(made, "idle") == ["gpu-0000", "gpu-0001"]
+
+
+def test_what_stays_unknown_is_a_warning(api: FakeApi, tmp_path: Path) -> None:
+    kubeconfig(api, tmp_path / "kube")
+    api.lists |= {claimed.SLICES: []}
+    api.lists[NODES][1] = claimed.claim_node(1)
+    api.answer = lambda method, path: refusal(403, "no slices") if path == claimed.SLICES else None
+    run = listed(tmp_path, kubeconfig="kube")
+    assert hosts(run) == ["gpu-0000", "gpu-0001"] and "no slices" in run.stderr
 
 
 def test_a_wrong_expression_is_an_error_if_it_is_to_be(parse: Parse) -> None:

@@ -66,21 +66,34 @@ def names_of(hosts: t.Iterable[Json]) -> list[str]:
     return [host["name"] for host in hosts]
 
 
+def read(
+    api: FakeApi, free: bool = False, has_gpus: bool = True, said: list[str] | None = None, **selector: t.Any
+) -> list[Json]:
+    warn = said.append if said is not None else unexpected
+    return node_hosts.hosts(Cluster(api.connection), selector, has_gpus, free, ADDRESSES, warn)
+
+
+def unexpected(sentence: str) -> None:
+    raise AssertionError(sentence)
+
+
+def rows_of(hosts: t.Iterable[Json]) -> list[Json]:
+    return [host["variables"]["gpu_node"] for host in hosts]
+
+
 def test_one_request_reads_all_nodes(api: FakeApi) -> None:
     api.lists[NODES].append(cpu_node())
-    cluster = Cluster(api.connection)
-    assert names_of(node_hosts.hosts(cluster, {}, True, False, ADDRESSES)) == ["gpu-0000", "gpu-0001"]
-    assert [(method, path) for method, path, dummy in api.log] == [("GET", NODES)]
-    assert names_of(node_hosts.hosts(cluster, {}, False, False, ADDRESSES))[0] == "cpu-0000"
-    node_hosts.hosts(cluster, {"pool": "a", "spot": True}, True, False, ADDRESSES)
+    assert names_of(read(api)) == ["gpu-0000", "gpu-0001"]
+    assert [path for dummy, path, dummy in api.log if not path.startswith("/apis/resource.k8s.io")] == [NODES]
+    assert names_of(read(api, has_gpus=False))[0] == "cpu-0000"
+    read(api, pool="a", spot=True)
     assert api.log[-1][2]["labelSelector"] == "pool=a,spot=true"
 
 
 def test_free_gpus_are_those_that_no_pod_holds_on_nodes_in_service(api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train-0", 0), workload("train-1", 1)]
     api.lists[NODES][1]["spec"]["unschedulable"] = True
-    made = node_hosts.hosts(Cluster(api.connection), {}, True, True, ADDRESSES)
-    rows = [host["variables"]["gpu_node"] for host in made]
+    rows = rows_of(read(api, free=True))
     held = rows[0]["allocated"]["nvidia.com/gpu"]
     assert held > 0 and rows[0]["free"] == {"nvidia.com/gpu": 8 - held}
     assert rows[1]["allocated"] and rows[1]["free"] == {}
