@@ -53,6 +53,11 @@ nodes:
     - C(devices) lists what NVIDIA's driver for Dynamic Resource Allocation offers on the node. C(claims) are those that
       have the device, each with its pods, or null without O(allocated). Claims with C(admin_access) only monitor a
       device, and leave it to others.
+    - C(device_health) lists the GPUs that pods hold and that the kubelet does not call healthy, each with its pod.
+      C(health) is V(Unhealthy) or V(Unknown), C(resource) the resource or C(claim:NAME/REQUEST), and C(device) the ID
+      that the device plugin or the driver gave. It is null without O(allocated). Kubelets say this in the pods' status
+      from Kubernetes 1.36 on, and NVIDIA's driver for claims tells them with its feature gate C(NVMLDeviceHealthCheck).
+      Without it, they do not know (V(Unknown)).
     - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
       The page of the verdict's reasons explains the codes.
     - C(replicas) is the number of pods that share each GPU, and C(sharing) has the strategy (V(none), V(time-slicing),
@@ -98,6 +103,7 @@ nodes:
       waiting_for: {}
       claimable: false
       devices: []
+      device_health: []
       left_out: null
 operands:
   description: Rollout of each operand's DaemonSet, in numbers of nodes.

@@ -16,7 +16,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_pools import DevicePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
+    device_health,
+    names,
+    nodes,
+    objects,
+    operands,
+    pods,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import ClaimReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -38,7 +45,7 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
 def result_of(
     observation: Observation,
     limits: tolerance.Tolerance,
-    counted: t.Iterable[pods.GpuPod] | None,
+    counted: t.Sequence[pods.GpuPod] | None,
     verdict: Verdict | None = None,
     held: device_rows.Holders | None = None,
 ) -> Json:
@@ -46,7 +53,7 @@ def result_of(
 
     ``verdict`` is that on the observation, for callers that know it already. ``held`` has the claims of each device.
     """
-    allocated = gpus_held(counted or ())
+    allocated, doubted = gpus_held(counted or ()), _doubted(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
     pools = observation.offered.by_node
@@ -56,6 +63,7 @@ def result_of(
             "slices": _slices(node, None if counted is None else allocated, pools.get(objects.name_of(node)), held),
             "claimable": observation.offered.can_claim(objects.name_of(node)),
             "devices": device_rows.rows(pools.get(objects.name_of(node)), held),
+            "device_health": None if counted is None else doubted.get(objects.name_of(node), []),
             "left_out": left_out.get(objects.name_of(node)),
         }
         for node in gpu_nodes
@@ -82,6 +90,15 @@ def gpus_held(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
         for resource, number in pod.gpus.items():
             on_node[resource] = on_node.get(resource, 0) + number
     return held
+
+
+def _doubted(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, list[Json]]:
+    """Return the GPUs that kubelets do not call healthy, with the pods that hold them, by node."""
+    found: dict[str, list[Json]] = {}
+    for pod in gpu_pods:
+        for each in pod.doubted:
+            found.setdefault(pod.node, []).append(device_health.row_of(pod.namespace, pod.name, each))
+    return found
 
 
 def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:

@@ -13,12 +13,13 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_health, names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import (
     ClaimName,
     ClaimReader,
     extended_resources,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_health import ReportedHealth
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import ignores_cordons, is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import quantity
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -89,6 +90,8 @@ class GpuPod:
     """The kind and the name of its controller, or an empty string."""
     ignores_cordons: bool = dataclasses.field(default=False, compare=False)
     """Whether the scheduler may put it on a cordoned node."""
+    doubted: tuple[ReportedHealth, ...] = dataclasses.field(default=(), compare=False)
+    """Its GPUs that the kubelet does not call healthy."""
 
 
 def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | None = None) -> list[GpuPod]:
@@ -106,7 +109,8 @@ def gpu_pods(cluster: Cluster, operator_namespace: str, claims: ClaimReader | No
             gpus |= {names.DRA_DRIVER: devices} if devices else {}
             meta = pod["metadata"]
             facts = (is_bare(pod), bool(local_data(pod)), owner_of(pod), ignores_cordons(pod["spec"]))
-            found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, *facts))
+            doubted = device_health.doubted(pod)
+            found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, *facts, doubted))
     return found
 
 

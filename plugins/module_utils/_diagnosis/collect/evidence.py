@@ -22,7 +22,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
     tolerance,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
+    device_health,
+    names,
+    objects,
+    operands,
+    pods,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import (
     choice,
@@ -40,7 +46,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_sear
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _UNMASKED = collected_claims.BARE | {"nodes"}
@@ -91,7 +97,7 @@ def collect(reader: GapReader, options: Options) -> Evidence:
         owner=whose,
         hosts=joined.hosts,
         lines=list(map(_clean, lines)),
-        gaps=[*reader.gaps, *pods_seen.gaps, *joined.gaps],
+        gaps=[*reader.gaps, *pods_seen.gaps, *_unknown_health(stack), *joined.gaps],
     )
 
 
@@ -135,6 +141,19 @@ def _condition(item: Json) -> Json:
 def _holders(reader: GapReader, observation: Observation) -> list[pods.GpuPod] | None:
     """Return the pods that hold GPUs, or None if they are unknown."""
     return reader.attempt("which pods hold GPUs", lambda: pods.gpu_pods(reader, observation.namespace), None)
+
+
+def _unknown_health(stack: Json) -> list[Gap]:
+    """Return a gap for the GPUs of which the kubelets say that they do not know."""
+    doubted = [each for row in stack["nodes"] for each in row["device_health"] or []]
+    names_of_pods = sorted(
+        {f"{each['namespace']}/{each['pod']}" for each in doubted if each["health"] == device_health.UNKNOWN_HEALTH}
+    )
+    why = (
+        "The kubelet says Unknown in the status of these pods: the device plugin or the driver for claims tells it "
+        "nothing. NVIDIA's driver for claims does with its feature gate NVMLDeviceHealthCheck."
+    )
+    return [Gap(f"the health of the GPUs of {first_few(names_of_pods)}", why)] if names_of_pods else []
 
 
 def _stack(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.claimed import CLAIMS, GPUCLUSTER, SLICES, claim, claimed, gpu, mig, slice_of, taint
+from tests.unit.fakes.health import with_health
 from tests.unit.fakes.stack import cpu_node, workload
 
 Run = t.Callable[..., t.Any]
@@ -64,6 +65,7 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "waiting_for": {},
         "claimable": False,
         "devices": [],
+        "device_health": [],
         "left_out": None,
     }
     assert (result["policy"], result["namespace"]) == ("cluster-policy", "gpu-operator")
@@ -164,6 +166,18 @@ def test_a_gpucluster_gives_its_gpus_by_claims(api: FakeApi, module: Run) -> Non
     uncounted = module(allocated=False).result["nodes"][0]
     assert [device["claims"] for device in uncounted["devices"]] == [None] * 4
     assert [part["allocated"] for part in uncounted["slices"]] == [None, None]
+
+
+def test_a_sick_gpu_is_told_with_the_pod_that_holds_it(api: FakeApi, module: Run) -> None:
+    api.lists[ALL_PODS] = [
+        with_health(workload("train-0"), "nvidia.com/gpu", ("GPU-0", "Healthy"), ("GPU-1", "Unhealthy"))
+    ]
+    first, second = module().result["nodes"]
+    assert [(each["pod"], each["device"], each["health"]) for each in first["device_health"]] == [
+        ("train-0", "GPU-1", "Unhealthy")
+    ]
+    assert second["device_health"] == []
+    assert [row["device_health"] for row in module(allocated=False).result["nodes"]] == [None, None]
 
 
 def test_pods_are_read_only_on_request(api: FakeApi, module: Run) -> None:

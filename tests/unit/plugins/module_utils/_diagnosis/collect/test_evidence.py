@@ -9,9 +9,11 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.evidence import collect, without_cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import held_devices
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -29,6 +31,7 @@ from tests.unit.fakes.api import (
     Reply,
     refusal,
 )
+from tests.unit.fakes.health import with_health
 from tests.unit.fakes.stack import NAMESPACE, cpu_node, daemonset, pod, progress, workload
 
 DCGM = next(operand for operand in OPERANDS if operand.name == "dcgm")
@@ -124,9 +127,24 @@ def test_pods_that_wait_for_a_gpu_and_pods_that_have_one(api: FakeApi, evidence:
             "keeps_data": False,
             "owner": "ReplicaSet/has",
             "ignores_cordons": False,
+            "doubted": [],
         }
     ]
     assert any(line.text == "FailedScheduling: 0/2 nodes" for line in found.lines)
+
+
+def test_a_gpu_whose_health_the_kubelet_does_not_know_is_a_gap(
+    api: FakeApi, evidence: t.Callable[..., Evidence]
+) -> None:
+    api.lists[ALL_PODS] = [
+        with_health(workload("train-0"), "nvidia.com/gpu", ("GPU-0", "Unknown"), ("GPU-1", "Unhealthy")),
+        with_health(workload("train-1"), "nvidia.com/gpu", ("GPU-2", "Healthy")),
+    ]
+    found = evidence()
+    (gap,) = (gap for gap in found.gaps if "health" in gap.what)
+    assert "default/train-0" in gap.what and "train-1" not in gap.what
+    assert [finding.code for finding in engine.diagnose(found, held_devices.RULES).findings] == ["HeldGPUUnhealthy"]
+    assert not [gap for gap in evidence(allocated=False).gaps if "health" in gap.what]
 
 
 def test_more_pods_than_are_read_are_a_gap(api: FakeApi, evidence: t.Callable[..., Evidence]) -> None:
