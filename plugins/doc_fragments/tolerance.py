@@ -16,6 +16,7 @@ options:
         that it selects. If it is empty, it judges all of them.
       - A node that is switched off with the label C(nvidia.com/gpu.deploy.operands=false), or that is for virtual
         machines, is always left out. The verdict names all nodes that are left out.
+      - With a GPUCluster, the operator ignores the label C(nvidia.com/gpu.deploy.operands), so these nodes count.
     type: str
     default: ""
   exclude_nodes:

@@ -104,7 +104,7 @@ def _would_stay_cordoned(node: Json, dummy: Intent) -> bool:
 
 
 def _is_switched_off(node: Json, dummy: Intent) -> bool:
-    return nodes.is_switched_off(node)
+    return operands.are_switched_off(node)
 
 
 def _has_own_driver(node: Json, intent: Intent) -> bool:

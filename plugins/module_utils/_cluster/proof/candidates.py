@@ -170,7 +170,7 @@ def _without_pod(
 def _not_for_pods(node: Json) -> tuple[str, str] | None:
     """Return why a node gives pods no GPU through a device plugin, as a code and a sentence."""
     labels = labels_of(node)
-    if nodes.is_switched_off(node):
+    if operands.are_switched_off(node):
         return tolerance.SWITCHED_OFF, f"The label {names.OPERANDS_SWITCH}=false keeps the operands away from the node."
     if labels.get(operands.DEVICE_PLUGIN.deploy_label):
         return None

@@ -17,7 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -113,7 +113,7 @@ def _why_left_out(node: Json, spec: Json, tests: list[Test], excluded: frozenset
         return NOT_SELECTED
     if objects.name_of(node) in excluded:
         return EXCLUDED
-    return SWITCHED_OFF if nodes.is_switched_off(node) else ""
+    return SWITCHED_OFF if nodes.is_switched_off(node) and operands.obeys_switch(spec) else ""
 
 
 def of_options(options: t.Mapping[str, t.Any]) -> Tolerance:

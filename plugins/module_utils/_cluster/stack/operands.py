@@ -17,6 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_switched_off
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -104,6 +105,23 @@ def in_words_of_policy(gpucluster: Json) -> Json:
         "draDcgmExporter": {**(exporter or {}), "enabled": has_exporter},
         "daemonsets": gpucluster.get("daemonsets") or {},
     }
+
+
+def obeys_switch(spec: Json) -> bool:
+    """Return whether the operator takes its operands off nodes that a user has switched off. ``spec`` is a policy's.
+
+    With a GPUCluster it does not. Source: the operator v26.7.0, ``updateGPUStateLabels`` in
+    ``controllers/nodelabeling_controller.go``.
+    """
+    return not (spec.get(DRA_PLUGIN.key) or {}).get("enabled")
+
+
+def are_switched_off(node: Json) -> bool:
+    """Return whether a user has switched the operands of a node off, as far as the node shows it.
+
+    A GPUCluster does not obey this, and gives such a node the label of its plugin.
+    """
+    return is_switched_off(node) and not labels_of(node).get(DRA_PLUGIN.deploy_label)
 
 
 SIBLINGS = {"gds": "GPUDirect Storage", "gdrcopy": "GDRCopy"}

@@ -85,7 +85,9 @@ def has_driver_container(node: Json) -> bool:
     labels = objects.labels_of(node)
     deployed = labels.get(operands.DRIVER.deploy_label, "true")
     return (
-        nodes.is_gpu_node(node) and not nodes.is_switched_off(node) and deployed not in ("false", names.PRE_INSTALLED)
+        nodes.is_gpu_node(node)
+        and not operands.are_switched_off(node)
+        and deployed not in ("false", names.PRE_INSTALLED)
     )
 
 

@@ -50,6 +50,15 @@ def test_a_slice_without_devices() -> None:
     assert (codes(found), found.nodes_ready) == (["NoDevices"], 1)
 
 
+def test_a_node_that_is_switched_off_counts_since_a_gpucluster_ignores_the_label() -> None:
+    stack = claimed(2)
+    stack.nodes[0]["metadata"]["labels"]["nvidia.com/gpu.deploy.operands"] = "false"
+    found = verdict(stack, gpuclusters=[GPUCLUSTER], offered=offered(slice_of(0), slice_of(1)))
+    assert (found.state, codes(found), found.nodes_ready, found.nodes_total) == ("ready", [], 2, 2)
+    found = verdict(stack, gpuclusters=[GPUCLUSTER], offered=offered(slice_of(1)))
+    assert (codes(found), found.nodes_total) == (["NoAllocatableGPUs"], 2)
+
+
 def test_a_node_without_a_slice() -> None:
     found = judged(slice_of(1))
     assert codes(found) == ["NoAllocatableGPUs"]

@@ -128,3 +128,24 @@ def test_an_operand_has_an_option_of_its_own() -> None:
         "device_plugin",
         "dcgm_exporter",
     ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_off"),
+    [
+        ({}, False),
+        ({"nvidia.com/gpu.deploy.operands": "false"}, True),
+        ({"nvidia.com/gpu.deploy.operands": "true"}, False),
+        ({"nvidia.com/gpu.deploy.operands": "false", "nvidia.com/gpu.deploy.dra-driver": "true"}, False),
+        ({"nvidia.com/gpu.deploy.operands": "false", "nvidia.com/gpu.deploy.dra-driver": ""}, True),
+    ],
+)
+def test_operands_are_switched_off_unless_a_gpucluster_has_labelled_the_node(
+    labels: dict[str, str], is_off: bool
+) -> None:
+    assert operands.are_switched_off({"metadata": {"name": "a", "labels": labels}}) is is_off
+
+
+def test_only_a_clusterpolicy_obeys_the_switch() -> None:
+    assert operands.obeys_switch({"driver": {"enabled": True}})
+    assert not operands.obeys_switch(operands.in_words_of_policy({"draDriver": {}}))
