@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.claims import claim_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_health
 
 from lab.cluster import Lab, Options
 from lab.errors import LabError
@@ -60,6 +62,14 @@ def resource_slice(node: str, generation: int = 1) -> dict[str, t.Any]:
     spec = {"driver": "gpu.nvidia.com", "nodeSelector": where, "pool": pool, "devices": devices}
     metadata = {"name": f"{node}-gpu.nvidia.com"}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+
+
+def of_node(node: str) -> dict[str, t.Any]:
+    """Return a ResourceSlice in the form that the driver gives it. The lab's agents leave alone nodes without GPUs."""
+    item = resource_slice(node)
+    del item["spec"]["nodeSelector"]
+    item["spec"]["nodeName"] = node
+    return item
 
 
 def create(lab: Lab, *items: dict[str, t.Any]) -> None:
@@ -123,6 +133,86 @@ def refused(lab: Lab, item: dict[str, t.Any]) -> str:
     with pytest.raises(LabError) as error:
         lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
     return str(error.value)
+
+
+OWN_NODES, OWN, SMALL = ("claims-0000", "claims-0001"), {"claims": "own"}, "small"
+SMALL_WISHES = {
+    "claims_classes": [{"name": "small", "product": "NVIDIA H100 80GB HBM3", "extended_resource": "example.com/gpu"}],
+    "claims_templates": [{"name": "two-gpus", "namespaces": [SMALL], "device_class": "small", "count": 2}],
+}
+
+
+@pytest.fixture
+def own_nodes(lab: Lab) -> t.Iterator[None]:
+    """Add nodes of this test alone, and a namespace. What other tests have left on the lab's nodes has no effect."""
+    room = {"capacity": {"cpu": "8", "memory": "64Gi", "pods": "110"}}
+    room |= {"allocatable": room["capacity"]}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": OWN}, "status": room}
+        for name in OWN_NODES
+    ]
+    create(lab, *nodes, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SMALL}})
+    create(lab, *map(of_node, OWN_NODES))
+    lab.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={SMALL}", "--timeout=30s")
+    yield
+    lab.kubectl("delete", "pods,resourceclaims", "--all", f"--namespace={SMALL}", "--grace-period=0", "--force")
+    lab.kubectl("delete", "namespace", SMALL, "--wait=false")
+    lab.kubectl("delete", "deviceclasses", OURS)
+    lab.kubectl("delete", "resourceslices", *(f"{name}-gpu.nvidia.com" for name in OWN_NODES))
+    lab.kubectl("delete", "nodes", *OWN_NODES)
+
+
+def said_of(lab: Lab, name: str, resource: str, device: str) -> None:
+    """Write into a pod's status, as a kubelet does, that a device is sick."""
+    health = [{"name": resource, "resources": [{"resourceID": device, "health": "Unhealthy", "message": "Xid 79"}]}]
+    container = {"name": "c", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"status": {"containerStatuses": [{**container, "allocatedResourcesStatus": health}]}}
+    patch = ["--subresource=status", "--type=merge", f"--patch={json.dumps(status)}"]
+    lab.kubectl("patch", "pod", name, f"--namespace={SMALL}", *patch)
+
+
+@pytest.mark.usefixtures("own_nodes")
+def test_pods_get_gpus_by_claims_and_everybody_sees_who_has_which(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
+    """The forms of names and IDs of sick devices: ``pkg/kubelet/cm/dra/manager.go`` of Kubernetes 1.36.3."""
+    done = [ansible.run(PLAYBOOK, *check, **SMALL_WISHES) for check in (["--check"], [])]
+    assert [(run.status, run.changed) for run in done] == [(0, 1), (0, 1)], done[1].output
+    two = claiming("train", SMALL, resourceClaimTemplateName="two-gpus")
+    old = pod("old", SMALL, resources={"limits": {"example.com/gpu": "1"}})
+    for item in (two, old):
+        item["spec"]["nodeSelector"] = OWN
+    create(lab, two, old)
+    placed(lab, SMALL, "train", "old")
+    results = allocated(lab, SMALL)
+    assert sorted(map(len, results)) == [1, 2] and {each["pool"] for found in results for each in found} <= {*OWN_NODES}
+
+    seen = on_inventory(ansible, lab, tmp_path)
+    assert sum(row["free"]["gpu.nvidia.com"] for row in seen) == 13 and all(row["claimable"] for row in seen)
+    assert sorted(sum(bool(device["claims"]) for device in row["devices"]) for row in seen) in ([0, 3], [1, 2])
+
+    said_of(lab, "train", "claim:gpus", "k8s.gpu.nvidia.com/claim=dab5ab50-d59a-42a6-af16-cfd4628c0f7a-gpu-0")
+    with pytest.raises(LabError, match="must match one of the container's resource claims"):
+        said_of(lab, "train", "claim:other", "gpu.nvidia.com/claims-0000/gpu-0")
+    held = [found for item in pods_of(lab) for found in device_health.doubted(item)]
+    assert [(each.resource, each.health, each.message) for each in held] == [("claim:gpus", "Unhealthy", "Xid 79")]
+    gone = ansible.run(PLAYBOOK, claims_allow_in_use=True)
+    assert gone.status == 0, gone.output
+
+
+def pods_of(lab: Lab) -> list[dict[str, t.Any]]:
+    found = json.loads(lab.kubectl("get", "pods", f"--namespace={SMALL}", "--output=json"))
+    return t.cast("list[dict[str, t.Any]]", found["items"])
+
+
+def on_inventory(ansible: Playbook, lab: Lab, folder: Path) -> list[dict[str, t.Any]]:
+    """Return what the inventory says of the nodes of this test."""
+    path = folder / "own.gpu_nodes.yml"
+    chosen = {"plugin": "gpuops.nvidia.gpu_nodes", "node_selector": OWN, "all_nodes": True, "free": True}
+    path.write_text(yaml.safe_dump({**chosen, "kubeconfig": str(lab.kubeconfig)}))
+    listed = ansible.finish(ansible.command(["ansible-inventory", "--inventory", str(path), "--list"]), 60)
+    assert listed.status == 0, listed.output
+    hosts = json.loads(listed.output[listed.output.index("{") :])["_meta"]["hostvars"]
+    assert sorted(hosts) == list(OWN_NODES)
+    return [host["gpu_node"] for host in hosts.values()]
 
 
 @pytest.mark.wide
