@@ -63,7 +63,8 @@ def use_claim(lab: Lab, name: str, device_class: str = "gpu.nvidia.com") -> None
 
 def slice_of(lab: Lab, node: str) -> Json:
     listed = json.loads(lab.kubectl("get", "resourceslices", "--output=json"))["items"]
-    return next(item for item in listed if item["spec"].get("nodeName") == node)
+    specs = {"driver": "gpu.nvidia.com", "nodeName": node}
+    return next(item for item in listed if specs.items() <= item["spec"].items())
 
 
 def change_devices(lab: Lab, node: str, change: t.Callable[[list[Json]], list[Json]]) -> None:
@@ -82,11 +83,29 @@ def test_a_fleet_of_claims_that_is_well_has_no_finding(fleet: Lab) -> None:
     assert found(fleet) == {}
 
 
+def test_a_sick_gpu_is_named_with_the_pod_that_holds_it(fleet: Lab) -> None:
+    """The status is as a kubelet of 1.36.3 writes it for NVIDIA's driver: the device by its name in CDI."""
+    pod = json.loads(fleet.kubectl("get", "pod", "well", "--namespace=default", "--output=json"))
+    (claim,) = (each["resourceClaimName"] for each in pod["spec"]["resourceClaims"])
+    device = f"k8s.gpu.nvidia.com/claim={claim}-gpu-0"
+    health = {"resourceID": device, "health": "Unhealthy", "message": "critical XID 79 reported by NVML"}
+    (container,) = pod["status"]["containerStatuses"]
+    for said in ([{"name": "claim:gpu", "resources": [health]}], None):
+        status = {"containerStatuses": [{**container, **({"allocatedResourcesStatus": said} if said else {})}]}
+        patch = f"--patch={json.dumps({'status': status})}"
+        fleet.kubectl("patch", "pod", "well", "--namespace=default", "--subresource=status", "--type=merge", patch)
+        findings = list(found(fleet).values())
+        assert [each.code for each in findings] == (["HeldGPUUnhealthy"] if said else [])
+        for each in findings:
+            assert (each.nodes, each.objects) == ((pod["spec"]["nodeName"],), ("pod default/well",))
+            assert device in each.cause and "critical XID 79" in each.cause
+
+
 def test_a_taint_with_an_xid_is_the_finding_of_that_xid(fleet: Lab) -> None:
     taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
     change_devices(fleet, "gpu-0001", lambda devices: [{**devices[0], "taints": [taint]}, *devices[1:]])
-    (finding,) = found(fleet).values()
-    assert (finding.code, finding.nodes) == ("XidOffTheBus", ("gpu-0001",))
+    seen = found(fleet)
+    assert seen["XidOffTheBus"].nodes == ("gpu-0001",) and "DevicesTainted" not in seen
     change_devices(fleet, "gpu-0001", lambda devices: [{**devices[0], "taints": []}, *devices[1:]])
 
 
@@ -98,8 +117,8 @@ def test_gpus_that_are_missing_from_the_slices_are_named_by_node(fleet: Lab) -> 
 
 def test_a_node_without_devices_says_that_its_plugin_runs(fleet: Lab) -> None:
     change_devices(fleet, "gpu-0001", lambda devices: [])
-    (finding,) = found(fleet).values()
-    assert (finding.code, finding.nodes) == ("NodeOffersNoDevices", ("gpu-0001",))
+    seen = found(fleet)
+    assert seen["NodeOffersNoDevices"].nodes == ("gpu-0001",) and "NoDevices" not in seen
 
 
 def test_a_claim_that_waits_for_a_class_that_nobody_made(fleet: Lab) -> None:

@@ -150,6 +150,7 @@ RULES = (
         ),
         check=_incomplete,
         patterns=(_POOL,),
+        explains=frozenset({"PoolIncomplete"}),
     ),
     Rule(
         code="GPUsOfferedTwice",
@@ -165,6 +166,7 @@ RULES = (
             "https://github.com/NVIDIA/aicr/pull/332",
         ),
         check=_twice,
+        explains=frozenset({"OfferedTwice"}),
     ),
     Rule(
         code="DRADevicesLost",
@@ -179,6 +181,7 @@ RULES = (
             f"{_DRA}tree/95932046/cmd/gpu-kubelet-plugin/device_health.go",
         ),
         check=_lost,
+        explains=frozenset({"DevicesTainted"}),
     ),
     Rule(
         code="NodeOffersNoDevices",
@@ -191,7 +194,7 @@ RULES = (
         f"with MIG mode on and no instances offers nothing. {_RESTART}.",
         sources=(_INSTALL, f"{_SITE}guides/gpu-allocation/mig.md"),
         check=_without_devices,
-        explains=frozenset({"NoAllocatableGPUs"}),
+        explains=frozenset({"NoAllocatableGPUs", "NoDevices"}),
     ),
     Rule(
         code="ClaimsWithoutPlugin",

@@ -171,6 +171,8 @@ _DRAIN = "Take the node out of service (kubectl drain, or the module gpuops.nvid
 _PROVE = "Prove the node with playbooks/verify.yml, and put it back."
 _FOLLOW = frozenset(
     {
+        # The driver for claims taints the device.
+        "DevicesTainted",
         *(*NOT_READY, "DevicePluginGaveUpGPU", "GPUDoesNotAnswer", "GPUInitFailed", "HostPreflightHostGpus"),
         "ExporterSilent",
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import claims, offered_devices, xid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -174,3 +175,21 @@ def test_the_scheduler_names_a_pool_that_is_not_complete() -> None:
     text = "claim a/b, request gpus: asks for all devices, but resource pool gpu-0000 is currently being updated"
     found = diagnosed.found(offered_devices.RULES, text)
     assert "The pool gpu-0000 is being updated" in found["ResourcePoolIncomplete"].cause
+
+
+@pytest.mark.parametrize(
+    ("reason", "item", "cause"),
+    [
+        ("PoolIncomplete", claimed.slice_of(0, total=3), "ResourcePoolIncomplete"),
+        ("DevicesTainted", whole({**claimed.gpu(0), "taints": [LOST]}), "DRADevicesLost"),
+        ("DevicesTainted", whole(tainted(0, "gpu.nvidia.com/xid", "79")), "XidOffTheBus"),
+        ("OfferedTwice", whole(), "GPUsOfferedTwice"),
+    ],
+)
+def test_what_the_verdict_says_of_a_node_follows_from_its_cause(reason: str, item: Json, cause: str) -> None:
+    said = {**diagnosed.reason(reason, "x"), "nodes": [NODE]}
+    row = diagnosed.row(gpus=1, **({} if reason == "OfferedTwice" else {"allocatable": NONE}))
+    stack = diagnosed.stack(row, reasons=[said])
+    rules = (*offered_devices.RULES, *xid.RULES)
+    (finding,) = diagnosed.found(rules, stack=stack, objects={"resourceslices": [item]}).values()
+    assert (finding.code, [each.code for each in finding.consequences]) == (cause, [reason])
