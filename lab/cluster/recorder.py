@@ -115,7 +115,7 @@ class Recorder:
 
     def _follower(self, kind: str, fields: t.Callable[[Json], Fields]) -> t.Callable[[str, Json], None]:
         def seen(change: str, item: Json) -> None:
-            if change != "SYNCED" and not self._stop.is_set():
+            if change != "SYNCED":
                 self._note(kind, item["metadata"]["name"], {} if change == "DELETED" else fields(item))
 
         return seen
@@ -123,6 +123,9 @@ class Recorder:
     def _note(self, kind: str, name: str, after: Fields) -> None:
         moment = round(time.monotonic() - self._start, 2)
         with self._lock:
+            # Nothing is written once `stop` has the lock: a write while Python ends would abort it.
+            if self._stop.is_set():
+                return
             before = self._seen.get((kind, name), {})
             self._seen[kind, name] = after
             for field in sorted(before.keys() | after.keys()):

@@ -170,10 +170,11 @@ def test_one_host_builds_a_driver_for_a_kernel_before_the_others(tmp_path: Path)
         }
         boots = [host.boot_id for host in plays.hosts]
 
-        predicted = plays.playbook(KERNEL, arguments=["--check"], **wanted)
-        assert predicted.status == 0 and "Traceback" not in predicted.output, predicted.output
-        assert predicted.output.count(f"with the kernel {NEW} on amd64, as 3 of these hosts would") == 1
-        assert [host.boot_id for host in plays.hosts] == boots
+        for playbook in (KERNEL, SITE):
+            predicted = plays.playbook(playbook, arguments=["--check"], **wanted)
+            assert predicted.status == 0 and "Traceback" not in predicted.output, predicted.output
+            assert predicted.output.count(f"with the kernel {NEW} on amd64, as 3 of these hosts would") == 1
+            assert [host.boot_id for host in plays.hosts] == boots
 
         run = plays.playbook(KERNEL, **wanted)
         first, *others = plays.hosts
