@@ -126,8 +126,11 @@ class User:
 
 
 RARE: dict[str, set[str]] = {
-    # Pods that use GPUs by claims.
-    "diagnose": {"list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"},
+    # Where pods use GPUs by claims.
+    "diagnose": {
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+        *("list deviceclasses.resource.k8s.io *", "list computedomains.resource.nvidia.com *"),
+    },
     # Charts with Services or NodeFeatureRules, GPUClusters, NVIDIADrivers, pods without an owner, Helm's lock, claims.
     "uninstall": {
         *("get services", "delete services", "delete pods", "update secrets", "patch namespaces *"),
@@ -183,6 +186,9 @@ RARE: dict[str, set[str]] = {
     "mig": {
         *("create pods/eviction *", "list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
         *("create pods", "get pods", "delete pods", "get pods/log"),
+        # A claim for each workload.
+        *(f"{verb} resourceclaimtemplates.resource.k8s.io" for verb in ("create", "get", "list", "delete")),
+        "list resourceclaims.resource.k8s.io",
         *(f"{verb} priorityclasses.scheduling.k8s.io *" for verb in ("list", "create", "get", "delete")),
     },
     # Pods that leave, other maintainers, and config-managers that end again and again.
