@@ -96,10 +96,12 @@ def with_train(lab: Lab, ansible: Playbook) -> str:
 
 
 @pytest.fixture
-def released(lab: Lab) -> t.Iterator[None]:
+def released(lab: Lab, ansible: Playbook) -> t.Iterator[None]:
+    """Remove the pods in the end, and the stack: no other test expects a GPUCluster on the shared lab."""
     yield
     kinds = "deployment,resourceclaimtemplate,pod"
     lab.kubectl("delete", kinds, "--all", "--namespace=default", "--grace-period=0")
+    ansible.set_up("clean")
 
 
 @pytest.mark.usefixtures("clean", "released")
