@@ -25,6 +25,10 @@ ALL_DAEMONSETS = "/apis/apps/v1/daemonsets"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 RACK = "1a2b.1"
 MARKS = {"app.kubernetes.io/name": "compute-domain", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
+JOB = {"name": "job", "namespace": "research"}
+NEW = {**JOB, "num_nodes": 2, "channel": {"template": "channel"}}
+OBJECT = f"{DOMAINS}/job"
+"""A ComputeDomain by its name, what makes it, and where it is."""
 
 
 def domain(*nodes: Json, finalizer: bool = True, **metadata: t.Any) -> Json:
@@ -167,3 +171,27 @@ def deleting(api: FakeApi) -> None:
 def other_numbers(api: FakeApi) -> None:
     api.lists[DOMAINS] = [domain()]
     api.lists[DOMAINS][0]["spec"]["numNodes"] = 18
+
+
+def accepts(api: FakeApi) -> None:
+    """Let the controller accept a ComputeDomain as soon as it is read."""
+
+    def answer(method: str, path: str) -> None:
+        if (method, path) == ("GET", OBJECT) and api.lists[DOMAINS] and not api.lists[TEMPLATES]:
+            api.lists[DOMAINS][0]["metadata"]["finalizers"] = [LABEL]
+            api.lists[TEMPLATES] = [template()]
+
+    api.answer = answer
+
+
+def used(api: FakeApi) -> None:
+    """Give the cluster a ComputeDomain with the pods of a job, whose daemons are ready."""
+    nodes = ("gpu-0", "gpu-1")
+    api.lists[DOMAINS] = [domain(*map(status_of, nodes))]
+    api.lists[TEMPLATES], api.lists[PODS] = [template()], [rank(0, "gpu-0"), rank(1, "gpu-1")]
+    api.lists[ALL_PODS] = [controller(), *map(daemon, nodes)]
+
+
+def writes(api: FakeApi) -> list[tuple[str, bool]]:
+    """Every write as its method, and whether it was a dry run."""
+    return [(method, query.get("dryRun") == "All") for method, dummy, query in api.log if method != "GET"]

@@ -13,11 +13,8 @@ import pytest
 
 from tests.unit.fakes import domains
 from tests.unit.fakes.api import NODES, FakeApi, refusal
-from tests.unit.fakes.domains import ALL_PODS, CLAIMS, DOMAINS, LABEL, PODS, TEMPLATES, rank
+from tests.unit.fakes.domains import CLAIMS, DOMAINS, JOB, LABEL, PODS, rank, used, writes
 
-JOB = {"name": "job", "namespace": "research"}
-NEW = {**JOB, "num_nodes": 2, "channel": {"template": "channel"}}
-OBJECT = f"{DOMAINS}/job"
 Run = t.Callable[..., t.Any]
 
 
@@ -26,30 +23,6 @@ def module(api: FakeApi, run_module: Run) -> Run:
     """Return what runs the module on a cluster with a rack of two nodes."""
     domains.set_up(api)
     return functools.partial(run_module, "compute_domain", **api.connection, wait=False)
-
-
-def accepts(api: FakeApi) -> None:
-    """Let the controller accept a ComputeDomain as soon as it is read."""
-
-    def answer(method: str, path: str) -> None:
-        if (method, path) == ("GET", OBJECT) and api.lists[DOMAINS] and not api.lists[TEMPLATES]:
-            api.lists[DOMAINS][0]["metadata"]["finalizers"] = [LABEL]
-            api.lists[TEMPLATES] = [domains.template()]
-
-    api.answer = answer
-
-
-def used(api: FakeApi) -> None:
-    """Give the cluster a ComputeDomain with the pods of a job, whose daemons are ready."""
-    nodes = ("gpu-0", "gpu-1")
-    api.lists[DOMAINS] = [domains.domain(*map(domains.status_of, nodes))]
-    api.lists[TEMPLATES], api.lists[PODS] = [domains.template()], [rank(0, "gpu-0"), rank(1, "gpu-1")]
-    api.lists[ALL_PODS] = [domains.controller(), *map(domains.daemon, nodes)]
-
-
-def writes(api: FakeApi) -> list[tuple[str, bool]]:
-    """Every write as its method, and whether it was a dry run."""
-    return [(method, query.get("dryRun") == "All") for method, dummy, query in api.log if method != "GET"]
 
 
 GONE = {**JOB, "state": "absent"}
