@@ -90,12 +90,17 @@ class User:
         ]
 
     def refused(self) -> list[str]:
-        """Return the requests that RBAC refused."""
+        """Return the requests that RBAC refused, escalations included.
+
+        On a busy machine the API server refuses a pod whose PriorityClass it has not heard of yet, with the code 403
+        as well. The workloads ask again then.
+        """
         return [
-            f"{event['verb']} {event['requestURI']}"
+            f"{event['verb']} {event['requestURI']}: {event['responseStatus'].get('message')}"
             for event in self.requests()
             if event["annotations"]["authorization.k8s.io/decision"] != "allow"
             or event["responseStatus"]["code"] == 403
+            and "no PriorityClass with name" not in event["responseStatus"].get("message", "")
         ]
 
     def used(self) -> set[Right]:
