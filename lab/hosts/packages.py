@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Debian packages that simulated hosts, tests of pages and copies of images need on the machine, and their installation."""
+"""The Debian packages that hosts, tests of pages and copies of images need on the machine, and their installation."""
 
 from __future__ import annotations
 

@@ -150,11 +150,10 @@ digests:
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images import image_copies
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.image_copies import keep
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.skopeo import Skopeo
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS, append_line
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, Module, run
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run
 
 _LOGIN = ArgumentSpec(
     {
@@ -182,15 +181,8 @@ SPEC = ArgumentSpec(
 ).including(PROGRESS)
 
 
-def _keep(module: Module) -> Json:
-    def say(line: str) -> None:
-        append_line(module.params["progress_path"], line)
-
-    return image_copies.keep(Skopeo(module, module.params), module.params, say, check=module.check_mode)
-
-
 def main() -> t.NoReturn:
-    run(SPEC, _keep, interrupted=GOES_ON)
+    run(SPEC, lambda module: keep(Skopeo(module, module.params), module.params, module.check_mode), interrupted=GOES_ON)
 
 
 if __name__ == "__main__":

@@ -155,11 +155,10 @@ skopeo_sync:
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import REGISTRY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images import look_at_images
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module, run
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.look_at_images import look
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
 _SYSTEM = ArgumentSpec(
     {
@@ -184,13 +183,8 @@ SPEC = ArgumentSpec(
 ).including(CONNECTION)
 
 
-def _look(module: Module) -> Json:
-    cluster = Cluster(module.params) if module.params["from_nodes"] else None
-    return look_at_images.look(cluster, module.params)
-
-
 def main() -> t.NoReturn:
-    run(SPEC, _look)
+    run(SPEC, lambda module: look(module.params))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_from_the_publishers_through_a_folder_to_a_mirror(
         return done
 
     before = run("checked")
-    assert before.status == 2 and "The mirror does not serve" in before.message, before.output
+    assert before.status == 2 and "does not exist" in before.message, before.output
     for state in ("exported", "imported"):
         predicted, done, again = run(state, "--check"), run(state), run(state)
         assert (predicted.status, done.status, again.status) == (0, 0, 0), done.output
@@ -84,7 +84,7 @@ def test_from_the_publishers_through_a_folder_to_a_mirror(
     assert run("checked").status == 0
     basic_registry.push("mirror/nvidia/driver", "595.91.07-rhel9", ["amd64"])
     other = run("checked")
-    assert other.status == 2 and "its digest is" in other.message, other.output
+    assert other.status == 2 and "digest" in other.message, other.output
 
 
 @pytest.mark.wide

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import image_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.needed_images import NeededImage
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.skopeo import Place, Skopeo
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import append_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -23,7 +24,7 @@ State = t.Literal["mirrored", "exported", "imported"]
 
 
 @dataclasses.dataclass
-class _Row:
+class _Copy:
     """An image, its two places, and what was done."""
 
     image: str
@@ -40,7 +41,7 @@ class _Row:
         return {**{key: getattr(self, key) for key in keys}, "target": place}
 
 
-def keep(skopeo: Skopeo, options: t.Mapping[str, t.Any], say: t.Callable[[str], None], *, check: bool) -> Json:
+def keep(skopeo: Skopeo, options: t.Mapping[str, t.Any], check: bool) -> Json:
     """Copy what the target lacks or has with another digest; return the module's result.
 
     One image that fails does not end the others. Raises `GpuOpsError` with all rows if any has failed.
@@ -50,10 +51,10 @@ def keep(skopeo: Skopeo, options: t.Mapping[str, t.Any], say: t.Callable[[str], 
     rows = [_row(image, options) for image in dict.fromkeys(options["images"])]
     for number, row in enumerate(rows, 1):
         try:
-            _keep_one(skopeo, row, check=check)
+            _keep_one(skopeo, row, check)
         except GpuOpsError as e:
             row.result, row.message = "failed", e.msg
-        say(f"{number} of {len(rows)}: {row.image} {_SAID[row.result]}")
+        append_line(options["progress_path"], f"{number} of {len(rows)}: {row.image} {_SAID[row.result]}")
     failed = [row for row in rows if row.result == "failed"]
     result = {
         "changed": any(row.result == "copied" for row in rows),
@@ -73,7 +74,7 @@ def keep(skopeo: Skopeo, options: t.Mapping[str, t.Any], say: t.Callable[[str], 
 _SAID = {"present": "is there", "copied": "copied", "failed": "failed"}
 
 
-def _keep_one(skopeo: Skopeo, row: _Row, *, check: bool) -> None:
+def _keep_one(skopeo: Skopeo, row: _Copy, check: bool) -> None:
     digest = skopeo.digest(row.source)
     if digest is None:
         raise GpuOpsError(f"{row.source} does not exist. Correct the name, or copy it there first.")
@@ -89,13 +90,13 @@ def _keep_one(skopeo: Skopeo, row: _Row, *, check: bool) -> None:
         raise GpuOpsError(f"{row.target} has the digest {found} after the copy, and the source has {digest}.")
 
 
-def _row(image: str, options: t.Mapping[str, t.Any]) -> _Row:
+def _row(image: str, options: t.Mapping[str, t.Any]) -> _Copy:
     name = image_name.parse(image)
     registry = Place(registry=str(name))
     mirror = Place(registry=NeededImage(image, "").on(options["mirror"])) if options["mirror"] else Place()
     state: State = options["state"]
     if state == "mirrored":
-        return _Row(image, registry, mirror)
+        return _Copy(image, registry, mirror)
     path = [part.replace(":", "_") for part in (name.host, *name.repository.split("/"), name.version)]
     folder = Place(folder=os.path.join(os.path.expanduser(options["folder"]), *path))
-    return _Row(image, registry, folder) if state == "exported" else _Row(image, folder, mirror)
+    return _Copy(image, registry, folder) if state == "exported" else _Copy(image, folder, mirror)

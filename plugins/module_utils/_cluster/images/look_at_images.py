@@ -28,14 +28,14 @@ _PASSES = {"strict": ("exists",), "lenient": ("exists", "refused", "unreachable"
 """The answers of a mirror that are no failure, by the mode in which it is asked."""
 
 
-def look(cluster: Cluster | None, options: t.Mapping[str, t.Any]) -> Json:
+def look(options: t.Mapping[str, t.Any]) -> Json:
     """Return the images and what the mirror says of each; the result of the module.
 
-    ``cluster`` is the one whose nodes are read, if any. Raises `GpuOpsError` with all rows if the mirror lacks one.
+    Raises `GpuOpsError` with all rows if the mirror lacks one.
     """
     systems = [needed_images.given_system(row) for row in options["systems"]]
-    if cluster:
-        systems += needed_images.systems_of(cluster.list(_NODES) or [])
+    if options["from_nodes"]:
+        systems += needed_images.systems_of(Cluster(options).list(_NODES) or [])
     release = operands.release(options["chart_version"])
     chart = needed_images.RenderedImages(
         options["images"],

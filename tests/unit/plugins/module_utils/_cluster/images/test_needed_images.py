@@ -151,9 +151,7 @@ GPU = {"nvidia.com/gpu.present": "true"}
 
 def test_systems_of_the_gpu_nodes() -> None:
     fleet = [node("a", "2", **GPU), node("b", "1", "arm64", **GPU), node("c", "3")]
-    assert needed_images.systems_of(fleet) == [
-        NodeSystem("ubuntu", "24.04", ("1", "2"), frozenset({"amd64", "arm64"}))
-    ]
+    assert needed_images.systems_of(fleet) == [NodeSystem("ubuntu", "24.04", ("1", "2"), frozenset({"amd64", "arm64"}))]
 
 
 def test_without_a_known_gpu_node_all_nodes_count() -> None:
