@@ -95,7 +95,8 @@ def needed(chart: RenderedImages, systems: t.Sequence[NodeSystem], more: t.Seque
     parts = list(_completed_parts(chart))
     bases = {base for part in parts for base in part.bases if "sha256:" not in base}
     # With NVIDIADrivers, the ClusterPolicy's own settings of the modules beside the driver are without effect.
-    left_out = bases.union(_Part("", {field: chart.clusterpolicy.get(field) for field in operands.SIBLINGS}).bases)
+    siblings = {field: chart.clusterpolicy.get(field) for field in operands.SIBLINGS}
+    left_out = bases.union(_CompletedDriver("", siblings).bases)
     if bases and not systems:
         raise GpuOpsError(
             f"The operator completes the name of {', '.join(sorted(bases))} by the system of the nodes. Name the "
@@ -112,7 +113,7 @@ def needed(chart: RenderedImages, systems: t.Sequence[NodeSystem], more: t.Seque
 
 
 @dataclasses.dataclass(frozen=True)
-class _Part:
+class _CompletedDriver:
     """Settings of a driver, in the words of an NVIDIADriver, and what they are called."""
 
     what: str
@@ -144,14 +145,14 @@ class _Part:
             yield image, f"{operands.SIBLINGS[field]} on {system}"
 
 
-def _completed_parts(chart: RenderedImages) -> t.Iterator[_Part]:
+def _completed_parts(chart: RenderedImages) -> t.Iterator[_CompletedDriver]:
     """Yield the drivers of a chart. Any of them may serve a node of any system."""
     policy = chart.clusterpolicy
     siblings = {field: policy.get(field) for field in operands.SIBLINGS}
     if operands.enabled(operands.DRIVER, policy) and not disruption.delegates(policy):
-        yield _Part("driver", {**(policy.get("driver") or {}), **siblings})
+        yield _CompletedDriver("driver", {**(policy.get("driver") or {}), **siblings})
     vgpu_manager = policy.get("vgpuManager") or {}
     if (policy.get("sandboxWorkloads") or {}).get("enabled") and vgpu_manager.get("enabled"):
-        yield _Part("vGPU manager", vgpu_manager)
+        yield _CompletedDriver("vGPU manager", vgpu_manager)
     for driver in chart.nvidiadrivers:
-        yield _Part("driver", driver.get("spec") or {})
+        yield _CompletedDriver("driver", driver.get("spec") or {})
