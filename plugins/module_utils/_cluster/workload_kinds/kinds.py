@@ -45,8 +45,9 @@ _MANAGERS = ("vfio-manager", "vgpu-manager", "vgpu-device-manager")
 _EVERY = frozenset((*_CONTAINER, *_VGPU, *_PASSTHROUGH, "mig-manager", "kata-sandbox-device-plugin"))
 """The ends of all labels by which the operator deploys what a ClusterPolicy has."""
 
-_KATA_ALIASES = ("P_GPU_ALIAS", "NVSWITCH_ALIAS")
+_GPU_ALIAS, _SWITCH_ALIAS = "P_GPU_ALIAS", "NVSWITCH_ALIAS"
 """Environment variables with which the plugin for Kata offers its devices under other names."""
+_SWITCH = "nvidia.com/nvswitch"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,15 +58,20 @@ class Kind:
     mode: str = KUBEVIRT
     aliases: tuple[str, ...] = ()
     """Other names of what the plugin for Kata containers offers."""
+    switches: tuple[str, ...] = (_SWITCH,)
+    """What it offers beside GPUs, which proves no GPU."""
 
     @classmethod
     def of(cls, name: str, spec: Json) -> Kind:
         """Return the kind with what a ClusterPolicy's spec says about it."""
         mode = str((spec.get("sandboxWorkloads") or {}).get("mode") or KUBEVIRT)
         env = (spec.get("kataSandboxDevicePlugin") or {}).get("env") or []
-        aliases = tuple(str(each.get("value")) for each in env if each.get("name") in _KATA_ALIASES)
-        found = tuple(plugin_names.VENDOR_DOMAIN + alias for alias in aliases if alias)
-        return cls(name, mode, found if mode == KATA else ())
+        values = {each.get("name"): str(each.get("value") or "") for each in env} if mode == KATA else {}
+        gpus, switches = (
+            [plugin_names.VENDOR_DOMAIN + values[each]] if values.get(each) else []
+            for each in (_GPU_ALIAS, _SWITCH_ALIAS)
+        )
+        return cls(name, mode, (*gpus, *switches), (_SWITCH, *switches))
 
     @property
     def is_for_machines(self) -> bool:
@@ -93,8 +99,9 @@ class Kind:
         return "kata-sandbox-device-plugin" if by_kata else "sandbox-device-plugin"
 
     def offered(self, node: Json, others: t.Container[str] = ()) -> dict[str, int]:
-        """Return what a node has for the pods of this kind. ``others`` are resources known to be something else."""
-        return {name: number for name, number in allocatable(node).items() if self._has(name, others)}
+        """Return the GPUs that a node has for the pods of this kind. ``others`` are known to be something else."""
+        found = {name: number for name, number in allocatable(node).items() if self._has(name, others)}
+        return {name: number for name, number in found.items() if name not in self.switches}
 
     def _has(self, resource: str, others: t.Container[str]) -> bool:
         if self.name == CONTAINER:

@@ -56,6 +56,14 @@ def test_the_names_of_kata_count_in_its_mode_only() -> None:
     for name in ("pgpu", "h100"):
         assert KATA.missing(of_kind("vm-passthrough", **{name: "8"})) == ""
         assert PASSTHROUGH.missing(of_kind("vm-passthrough", **{name: "8"}))
+    assert KATA.missing(of_kind("vm-passthrough", nvswitch="4")) == PASSTHROUGH.missing(
+        of_kind("vm-passthrough", x="1")
+    )
+    assert KATA.missing(of_kind("vm-passthrough", pgpu="8", nvswitch="4")) == ""
+    assert KATA.missing(of_kind("vm-passthrough", pgpu="4", nvswitch="4"), least=8) != ""
+    switches = [{"name": "NVSWITCH_ALIAS", "value": "sw"}, {"name": "P_GPU_ALIAS", "value": ""}]
+    spec = {"sandboxWorkloads": {"mode": "kata"}, "kataSandboxDevicePlugin": {"env": switches}}
+    assert Kind.of("vm-passthrough", spec).switches == ("nvidia.com/nvswitch", "nvidia.com/sw")
     assert KATA.plugin == "kata-sandbox-device-plugin" and KATA.aliases == ("nvidia.com/h100",)
     assert Kind.of("vm-vgpu", {}).plugin == "sandbox-device-plugin"
 
