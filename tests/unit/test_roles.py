@@ -134,6 +134,7 @@ CLUSTER_ROLES = [
         "stack_move",
         "uninstall",
         "verify",
+        "workloads",
     )
 ]
 
