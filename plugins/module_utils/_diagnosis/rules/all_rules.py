@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     claim_placement,
     claims,
     compute_domains,
+    dcgm_reports,
     device_sharing,
     discovery,
     dra_plugin,
@@ -26,6 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     network_driver,
     offered_devices,
     operator,
+    other_programs,
     out_of_memory,
     partitions,
     platforms,
@@ -44,6 +46,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     xid_words,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import (
+    cdi_specs,
     container_devices,
     driver_build,
     fabric,
@@ -67,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     *fabric.RULES,
     *runtime.RULES,
     *runtime_start.RULES,
+    *cdi_specs.RULES,
     *toolkit_hooks.RULES,
     *container_devices.RULES,
     *hang.RULES,
@@ -84,6 +88,7 @@ RULES: tuple[Rule, ...] = (
     *driver_manager.RULES,
     *xid.RULES,
     *xid_words.RULES,
+    *dcgm_reports.RULES,
     *validator.RULES,
     *programs.RULES,
     *nccl.RULES,
@@ -102,5 +107,6 @@ RULES: tuple[Rule, ...] = (
     *vgpus.RULES,
     *network_driver.RULES,
     *platforms.RULES,
+    *other_programs.RULES,
     *unexplained.RULES,
 )

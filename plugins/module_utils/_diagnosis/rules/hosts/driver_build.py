@@ -77,6 +77,9 @@ _BUILD = (
         )
         for end in ("c", "h")
     ),
+    # Headers of NVIDIA's, named from the folder of the build.
+    pattern(r"(?:^|[\s:])\.?/?common/inc/nv[\w-]*\.h:\d+:\d+: (?:fatal )?error: ", "common/inc/nv"),
+    pattern(r"\bkernel v?(?P<kernel>\d+\.\d+[\w.-]*): (?:error: )?implicit declaration of function", "implicit decl"),
     pattern(r"\*\*\* \[(?:[^\]]*[ /])?nvidia(?:-(?:uvm|drm|modeset|peermem))?/[^\]\s]+\.o\] ", "*** ["),
 )
 _BAD_RETURN = pattern(
@@ -265,7 +268,8 @@ RULES = (
         remedy="Read the end of the build's log (/var/lib/dkms/nvidia/*/build/make.log, or the log of the driver's "
         "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version, or driver.version in "
         "operator_values; then playbooks/upgrade_driver.yml), or an older kernel (host_kernel_release and "
-        "playbooks/upgrade_kernel.yml).",
+        "playbooks/upgrade_kernel.yml). If the compiler is newer than the one of the kernel (cat /proc/version), "
+        "install that one: warnings of former releases are errors of GCC 14 and 15.",
         sources=(
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/526",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/558",

@@ -43,6 +43,12 @@ _ONLY_DATACENTER = pattern(r"NVRM: Open nvidia\.ko is only ready for use on Data
 _ONLY_OPEN = pattern(
     r"requires use of the NVIDIA open kernel modules\.?\s*$", "requires use of the nvidia open kernel", "kernel"
 )
+_TOLD_OPEN = pattern(
+    r"\b(?:is|are) only supported by the open (?:GPU )?(?:kernel )?(?:modules|drivers?)"
+    r"|can only be used with the open (?:kernel )?(?:modules|drivers?)",
+    "the open ",
+)
+"""What people write of the kernel's words."""
 _UNSUPPORTED = pattern(
     r"NVRM: installed in this system is not supported by the\s*$", "installed in this system is not", "kernel"
 )
@@ -110,6 +116,8 @@ def _only_open(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_ONLY_OPEN):
         if not seen.gpus(view, hit.line.node):
             yield matches.sighting(hit, model="A GPU of this host")
+    for hit in view.hits(_TOLD_OPEN):
+        yield matches.sighting(hit, "likely", model="A GPU of this host")
 
 
 def _module_type(view: View, node: str) -> str | None:
@@ -246,7 +254,7 @@ RULES = (
             "https://github.com/getsolus/packages/issues/5575",
         ),
         check=_only_open,
-        patterns=(_ONLY_OPEN,),
+        patterns=(_ONLY_OPEN, _TOLD_OPEN),
         explains=seen.NO_DRIVER | seen.NO_GPU,
     ),
     Rule(
