@@ -36,6 +36,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules imp
     starts,
     stuck_upgrades,
     unexplained,
+    unfit_parts,
     unlike_machines,
     unplaced_pods,
     upgrade_leftovers,
@@ -108,5 +109,6 @@ RULES: tuple[Rule, ...] = (
     *network_driver.RULES,
     *platforms.RULES,
     *other_programs.RULES,
+    *unfit_parts.RULES,
     *unexplained.RULES,
 )

@@ -70,7 +70,7 @@ _SOFT = tuple(
 _HARMLESS = re.compile(
     r"(?:^|[\s|\]])[IWD]\d{4} \d\d:\d\d:\d\d\.\d{6} |\blevel=\"?(?:info|warn|debug|trace)"
     r"|\"level\": ?\"(?:info|warn|debug)|\[(?:INFO|WARN(?:ING)?|DEBUG)\]|(?-i:\b(?:INFO|DEBUG|WARNING)\b)[\s:]"
-    r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping",
+    r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping|Detected non-Tegra platform",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(

@@ -82,6 +82,10 @@ _BUILD = (
     pattern(r"\bkernel v?(?P<kernel>\d+\.\d+[\w.-]*): (?:error: )?implicit declaration of function", "implicit decl"),
     pattern(r"\*\*\* \[(?:[^\]]*[ /])?nvidia(?:-(?:uvm|drm|modeset|peermem))?/[^\]\s]+\.o\] ", "*** ["),
 )
+_DKMS = pattern(r"\bDKMS make\.log\b.{0,40}\bnvidia", "dkms make.log")
+_MAKE = pattern(
+    rf"make(?:\[\d+\])?: \*\*\* \[\S*/(?:linux-headers-|kernels/){_KERNEL}/Makefile:\d+: \S+\] Error", "*** ["
+)
 _BAD_RETURN = pattern(
     rf"Bad return status for module build on kernel: {_KERNEL}", "bad return status for module build on kernel"
 )
@@ -151,7 +155,7 @@ def _precompiled(view: View) -> t.Iterator[Sighting]:
 
 
 def _built(view: View) -> t.Iterator[Sighting]:
-    for hit in seen.together(view, _BAD_RETURN, _NO_DRIVER):
+    for hit in (*seen.together(view, _BAD_RETURN, _NO_DRIVER), *seen.together(view, _MAKE, _DKMS)):
         yield matches.sighting(hit, "likely")
     for hit in (hit for each in _BUILD for hit in view.hits(each)):
         yield matches.sighting(hit, kernel=hit.values.get("kernel") or _kernel(view, hit.line.node))
@@ -275,7 +279,7 @@ RULES = (
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/558",
         ),
         check=_built,
-        patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER),
+        patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER, _DKMS, _MAKE),
         explains=seen.NO_DRIVER - {"DriverBuildFailed"},
     ),
     Rule(

@@ -66,6 +66,7 @@ _NO_DRIVER = (_SMI, pattern(r"modprobe: FATAL: Module nvidia not found", "fatal:
 _MODULE = r"(?P<module>nvidia[_-]peermem|nv_peer_mem|gdrdrv|nvidia[_-]fs)"
 _DIRECT = (
     pattern(rf"\b{_MODULE}: (?:disagrees about version of|Unknown) symbol", "symbol"),
+    pattern(rf"\b{_MODULE}\b.{{0,60}} Unknown symbol (?:nvidia_p2p|ib)_\w+", "unknown symbol "),
     pattern(rf"could not insert (?:module )?'?(?:[\w./-]*/)?{_MODULE}(?:\.ko)?'?: ", "could not insert"),
 )
 
