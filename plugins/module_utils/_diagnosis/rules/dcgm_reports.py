@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import dcgm_errors, matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.components import dcgm_errors
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View, text_of_line

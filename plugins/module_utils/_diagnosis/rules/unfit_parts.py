@@ -59,7 +59,7 @@ RULES = (
         title="The device plugin is older than the GPU",
         severity="failure",
         cause="NVML does not tell the memory of a GPU that shares it with the CPU, such as GB10 (DGX Spark), and "
-        "this release of the device plugin ends there. From v0.17.4 on it goes on.",
+        "this release of the device plugin ends there. From v0.17.4 on the device plugin continues.",
         remedy="Run playbooks/upgrade_operator.yml to v25.10.0 or newer, or use the device plugin v0.17.4 or newer.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/1794",),
         patterns=(_NO_MEMORY,),
@@ -106,7 +106,7 @@ RULES = (
         code="PluginRegisteredTooEarly",
         title="The device plugin and the kubelet started at the same moment",
         severity="failure",
-        cause="The device plugin registered {resource} and started again when the kubelet made its socket anew. The "
+        cause="The device plugin registered {resource} and started again when the kubelet made a new socket. The "
         "kubelet then ended the connection of the second registration together with the first one, so the node offers "
         "no GPU.",
         remedy="Run kubectl get node NODE -o jsonpath={{.status.allocatable}}. If it shows no GPU, delete the pod of "

@@ -23,8 +23,8 @@ _NUMBERS = re.compile(r"[0-9][0-9a-f]*(?![a-z])")
 _KNOWN_FORMS = 50_000
 """Of how many lines, apart from their numbers, the words are remembered. They take 10 MB."""
 MANY_LINES = 10_000
-"""From so many kept lines of one source on, words that were kept `OFTEN` times are no longer looked for."""
-OFTEN = 100
+"""From so many kept lines of one source on, words that were kept `KEPT_OFTEN` times are no longer looked for."""
+KEPT_OFTEN = 100
 _AGAIN = 2000
 """After how many more kept lines the words are narrowed again."""
 ALL_ERRORS = 2000
@@ -65,7 +65,7 @@ class WantedLines:
         [(source, lines)] = self._lines.items()
         if lines >= self._narrow_at:
             self._narrow_at = lines + _AGAIN
-            self._look_for(word for word in self._limits if self._kept[(*source, word)] < OFTEN)
+            self._look_for(word for word in self._limits if self._kept[(*source, word)] < KEPT_OFTEN)
 
     def of_lines(self, texts: t.Sequence[str]) -> list[list[str]]:
         """Return for each of a few hundred lines the words that make it one that a rule could match."""

@@ -47,7 +47,7 @@ RULES = (
         "the DRA driver, or another toolkit).",
         remedy="Run nvidia-ctk --version on the node, and bring the toolkit of the host to the release of the writer "
         "(host_driver_toolkit: true and playbooks/site.yml; with the operator's toolkit, "
-        "playbooks/upgrade_operator.yml). Then write specifications anew: nvidia-ctk cdi generate "
+        "playbooks/upgrade_operator.yml). Then write the specifications again: nvidia-ctk cdi generate "
         "--output=/etc/cdi/nvidia.yaml.",
         sources=(_COMMANDS, "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/568"),
         patterns=_UNKNOWN_HOOK,

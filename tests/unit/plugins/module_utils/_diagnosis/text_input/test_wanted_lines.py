@@ -67,10 +67,10 @@ def test_lines_that_contain_an_end_of_line_are_taken_one_by_one() -> None:
 def test_a_large_text_of_one_source_is_no_longer_searched_for_what_it_shows_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wanted_lines, "MANY_LINES", wanted_lines.OFTEN)
+    monkeypatch.setattr(wanted_lines, "MANY_LINES", wanted_lines.KEPT_OFTEN)
     wanted = wanted_lines.WantedLines(("nvrm", "moon", "error 401"))
     line = "nvrm error 401"
-    for dummy in range(wanted_lines.OFTEN):
+    for dummy in range(wanted_lines.KEPT_OFTEN):
         assert wanted.is_kept("n", "log", *wanted.of_lines([line]))
     assert wanted.of_lines([line, "nvrm moon"]) == [[], ["moon"]]
     assert wanted.is_kept("n", "other", ["moon"])
