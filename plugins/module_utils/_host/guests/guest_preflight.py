@@ -123,7 +123,7 @@ def _own_driver(facts: Json, kind: str, may_remove: bool) -> t.Iterator[CheckFin
 def _kernels_own(facts: Json) -> t.Iterator[CheckFinding]:
     for name in other_drivers.loaded(facts["nouveau"]):
         remedy = "The role host_prep blacklists it for the next boot."
-        yield CheckFinding("host_driver", "warning", f"{name} is loaded, and holds the GPUs.", remedy)
+        yield CheckFinding("host_driver", "warning", f"{name} is loaded, and can hold the GPUs.", remedy)
 
 
 def _other_functions(facts: Json) -> t.Iterator[CheckFinding]:

@@ -161,7 +161,7 @@ def test_a_vgpu_manager_of_the_host_is_not_in_the_way_of_vgpus() -> None:
 def test_nouveau() -> None:
     given = {**with_driver(NOTHING), "nouveau": {"modules": {"nouveau": {"loaded": True}}}}
     found = only(guest_preflight.check_driver(given, "vm-vgpu", wants_own=False, may_remove=False))
-    assert found == ("warning", wording("nouveau is loaded, and holds the GPUs."))
+    assert found == ("warning", wording("nouveau is loaded, and can hold the GPUs."))
 
 
 def test_functions_that_keep_their_driver() -> None:
