@@ -64,8 +64,8 @@ def test_a_host_is_judged_and_prepared_for_its_kind(tmp_path: Path) -> None:
         [host] = plays.hosts
         judged = plays.run("preflight/hosts", **GUESTS)
         assert judged.status == 0, judged.output
-        for sentence in ("The IOMMU is off: the kernel has made no groups.", "nouveau is loaded, and can hold the GPUs."):
-            assert sentence in judged.output
+        for words in ("IOMMU is off", "nouveau is loaded"):
+            assert words in judged.output
         for refused, word in ({"host_prep_acs": False}, "ACS"), ({"host_prep_nouveau": True}, "nouveau"):
             run = plays.run("host_prep", **GUESTS, **refused)
             assert (run.status, run.changed) == (2, 0) and word in run.message, run.output

@@ -179,4 +179,4 @@ def test_functions_that_keep_their_driver() -> None:
 @pytest.mark.parametrize("kind", ["vm-passthrough", "vm-vgpu"])
 def test_a_driver_of_the_host_that_is_declared(kind: str) -> None:
     found = only(guest_preflight.check_driver(with_driver(NOTHING), kind, wants_own=True, may_remove=True))
-    assert found == ("failure", f"A driver on the host is declared, and its GPUs are for virtual machines ({kind}).")
+    assert found[0] == "failure" and kind in found[1]
