@@ -129,9 +129,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import WORKLOAD_KINDS
 
 SPEC = ArgumentSpec(
     {
@@ -140,7 +140,7 @@ SPEC = ArgumentSpec(
         "precompiled": {"type": "bool", "default": False},
         "operator_version": {"type": "str"},
         "remove_host_driver": {"type": "bool", "default": False},
-        "workload_kind": {"type": "str", "choices": list(guest_problems.WORKLOAD_KINDS), "default": "container"},
+        "workload_kind": {"type": "str", "choices": list(WORKLOAD_KINDS), "default": "container"},
         "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
     },
 )

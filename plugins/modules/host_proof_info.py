@@ -193,9 +193,9 @@ record:
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import proof
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import WORKLOAD_KINDS
 
 EXPECTED = ArgumentSpec(
     {
@@ -215,7 +215,7 @@ SPEC = ArgumentSpec(
         "facts": {"type": "dict", "required": True},
         "driver": {"type": "str", "choices": ["host", "container", "none"], "default": "host"},
         "before": {"type": "dict", "default": {}},
-        "workload_kind": {"type": "str", "choices": list(guest_problems.WORKLOAD_KINDS), "default": "container"},
+        "workload_kind": {"type": "str", "choices": list(WORKLOAD_KINDS), "default": "container"},
         "expected": EXPECTED.as_dict(default={}),
         "skip": {"type": "list", "elements": "str", "choices": list(proof.CHECKS), "default": []},
     },

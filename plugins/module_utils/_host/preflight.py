@@ -23,6 +23,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import line_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import (
+    CONTAINER,
+    VM_PASSTHROUGH,
+    VM_VGPU,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
@@ -65,7 +70,7 @@ class CheckedHost:
     remove_host_driver: bool
     """Whether the run may remove a driver of the host that would conflict with a driver container."""
     operator_version: str | None
-    workload_kind: str = "container"
+    workload_kind: str = CONTAINER
     """Whom the GPUs serve."""
 
     @property
@@ -196,7 +201,7 @@ def check_secure_boot(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Compare what secure boot allows with where the driver comes from."""
     name, state = "host_secure_boot", subject.facts["secure_boot"]
     locked = state["lockdown"] in ("integrity", "confidentiality")
-    if subject.workload_kind == "vm-passthrough":
+    if subject.workload_kind == VM_PASSTHROUGH:
         yield CheckFinding(name, "ok", "Virtual machines get the GPUs through modules that the system has signed.")
         return
     if not state["enabled"] and not locked:
@@ -266,7 +271,7 @@ def check_clock(subject: CheckedHost) -> t.Iterator[CheckFinding]:
 def check_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find a second driver, libraries that do not match the loaded modules, and nouveau."""
     driver = subject.facts["driver"]
-    if subject.workload_kind != "container":
+    if subject.workload_kind != CONTAINER:
         kind, wants_own = subject.workload_kind, not subject.in_container
         yield from guest_preflight.check_driver(subject.facts, kind, wants_own, subject.remove_host_driver)
         return
@@ -362,15 +367,15 @@ CHECKS: dict[str, t.Callable[[CheckedHost], t.Iterator[CheckFinding]]] = {
     "host_driver": check_driver,
 }
 
-_GUESTS = ("vm-passthrough", "vm-vgpu")
+_GUESTS = (VM_PASSTHROUGH, VM_VGPU)
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
-    "host_modules": ("container",),
-    imex.CHECK: ("container",),
+    "host_modules": (CONTAINER,),
+    imex.CHECK: (CONTAINER,),
     "host_iommu": _GUESTS,
     "host_iommu_groups": _GUESTS,
     "host_virtualization": _GUESTS,
-    "host_vfio": ("vm-passthrough",),
-    "host_vgpu": ("vm-vgpu",),
+    "host_vfio": (VM_PASSTHROUGH,),
+    "host_vgpu": (VM_VGPU,),
 }
 """The kinds of workload that a check is for. The others are for all kinds."""
 

@@ -55,11 +55,6 @@ DRIVER_OWNER = "nvidia.com/gpu-operator.driver.owner"
 """The NVIDIADriver to which a node belongs, from v26.7 on."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 """Who gets a node's GPUs, if the ClusterPolicy has sandboxWorkloads enabled. Other values mean the default."""
-CONTAINER = "container"
-VM_PASSTHROUGH = "vm-passthrough"
-VM_VGPU = "vm-vgpu"
-WORKLOAD_KINDS = (CONTAINER, VM_PASSTHROUGH, VM_VGPU)
-"""The values of this label. Source: ``gpuStateLabels`` in ``controllers/state_manager.go``."""
 
 # Labels of nodes, set by GPU Feature Discovery
 

@@ -13,7 +13,6 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
-    CONTAINER,
     DEPLOY_PREFIX,
     GPU_PRESENT,
     GPU_PRODUCT,
@@ -29,13 +28,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
     UPGRADE_SKIP,
     UPGRADE_STATE,
     WORKLOAD_CONFIG,
-    WORKLOAD_KINDS,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
     labels_of,
     quantity,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER, WORKLOAD_KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

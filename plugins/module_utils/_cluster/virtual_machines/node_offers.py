@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
-    VM_PASSTHROUGH,
-    VM_VGPU,
     WORKLOAD_CONFIG,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
@@ -29,6 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_mac
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.permitted_devices import (
     PermittedDevice,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import VM_PASSTHROUGH, VM_VGPU
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 FOR_MACHINES = (VM_PASSTHROUGH, VM_VGPU)

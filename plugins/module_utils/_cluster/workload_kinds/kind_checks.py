@@ -17,11 +17,6 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
-    CONTAINER,
-    VM_PASSTHROUGH,
-    VM_VGPU,
-)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import (
     KIND_LABEL,
@@ -30,6 +25,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_l
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import KATA, KUBEVIRT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import (
+    CONTAINER,
+    VM_PASSTHROUGH,
+    VM_VGPU,
+    WORKLOAD_KINDS,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -169,7 +170,7 @@ def unlabelled(after: t.Mapping[str, str], labels: t.Mapping[str, str], spec: Js
     """
     sandbox = spec.get("sandboxWorkloads") or {}
     default = str(sandbox.get("defaultWorkload") or CONTAINER)
-    bare = sorted(name for name, value in labels.items() if value not in names.WORKLOAD_KINDS)
+    bare = sorted(name for name, value in labels.items() if value not in WORKLOAD_KINDS)
     is_mixed = default != CONTAINER or any(kind != CONTAINER for kind in after.values())
     if not (sandbox.get("enabled") and bare and is_mixed):
         return ""

@@ -26,6 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_ki
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_request import KIND_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import Kind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -140,7 +141,7 @@ def change_of(node: Json, target: Target, spec: Json, is_young: bool) -> Switch:
         is_held=KIND_PURPOSE in hold.hold_of(node).purposes,
         after=before,
     )
-    if change.kind_before == names.CONTAINER:
+    if change.kind_before == CONTAINER:
         change.least = _gpus(node)
     if change.switches and not change.is_held:
         change.others = frozenset(before) - frozenset(Kind.of(change.kind_before, spec).offered(node))

@@ -17,14 +17,14 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines import plugin_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.device_wishes import OF_KATA
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import (
     CONTAINER,
     VM_PASSTHROUGH,
     VM_VGPU,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, quantity
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines import plugin_names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.device_wishes import OF_KATA
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import NOTHING
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import Members, NodePacing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import KIND_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds import (
@@ -46,6 +46,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_ki
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import Kind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.machines import MachineFleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import VM_PASSTHROUGH
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -65,7 +66,7 @@ def ensure(cluster: Cluster, options: Options, warn: Warn) -> Json:
             request.rollout.maintenance,
             interruption,
             request.stops_machines,
-            Kind.of(names.VM_PASSTHROUGH, spec).aliases,
+            Kind.of(VM_PASSTHROUGH, spec).aliases,
         )
         found = {name_of(node): node for node in observe.NodeReader(cluster).read()}
         call = KindCall(cluster, request, fleet, spec, OperandReader(cluster, namespace), found)

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.own_driver import own_driver
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests.guest_problems import GuestProblem
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import VM_PASSTHROUGH, VM_VGPU
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -93,7 +94,7 @@ def check_driver(facts: Json, kind: str, wants_own: bool, may_remove: bool) -> t
     """Find drivers that hold what vfio or the vGPU manager needs. ``wants_own`` is gpuops_driver: host."""
     own = _contradiction(kind) if wants_own else _own_driver(facts, kind, may_remove)
     found = [*own, *_kernels_own(facts)]
-    if kind == "vm-passthrough":
+    if kind == VM_PASSTHROUGH:
         found += _other_functions(facts)
     yield from found or [CheckFinding("host_driver", "ok", "No driver of the host is in the way of virtual machines.")]
 
@@ -107,7 +108,7 @@ def _contradiction(kind: str) -> t.Iterator[CheckFinding]:
 def _own_driver(facts: Json, kind: str, may_remove: bool) -> t.Iterator[CheckFinding]:
     parts = own_driver(facts)
     # The operator uses a vGPU manager of the host, which shows by its module for guests.
-    manager = kind == "vm-vgpu" and facts["passthrough"]["modules"]["nvidia_vgpu_vfio"] in ("loaded", "builtin")
+    manager = kind == VM_VGPU and facts["passthrough"]["modules"]["nvidia_vgpu_vfio"] in ("loaded", "builtin")
     if not parts or manager:
         return
     level: Level = "warning" if may_remove else "failure"

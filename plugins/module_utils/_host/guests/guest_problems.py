@@ -17,11 +17,9 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-WORKLOAD_KINDS = ("container", "vm-passthrough", "vm-vgpu")
-"""Whom the GPUs of a host serve, in the words of the operator's label nvidia.com/gpu.workload.config."""
 
 NEEDED_SUBSETS = ("iommu", "passthrough", "acs")
 
@@ -47,7 +45,7 @@ class GuestProblem:
 
 def assert_gathered(facts: t.Mapping[str, t.Any], kind: str) -> None:
     """Raise an error if the facts lack what the judgement of a host for virtual machines needs."""
-    missing = [name for name in NEEDED_SUBSETS if kind != "container" and name not in facts]
+    missing = [name for name in NEEDED_SUBSETS if kind != CONTAINER and name not in facts]
     if missing:
         raise GpuOpsError(
             f"workload_kind {kind} needs the facts {', '.join(missing)}. "

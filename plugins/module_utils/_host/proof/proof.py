@@ -24,6 +24,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject 
     Verdict,
     record,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import (
+    CONTAINER,
+    VM_PASSTHROUGH,
+    VM_VGPU,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NEEDED = ("gpus", "nvswitches", "fabric", "driver")
@@ -46,9 +51,9 @@ CHECKS: dict[str, t.Callable[[Subject], list[Verdict]]] = {
 }
 _GUESTS = ("proof_iommu", "proof_iommu_groups")
 _FOR_GUESTS = {
-    "container": (),
-    "vm-passthrough": (*_GUESTS, "proof_binding"),
-    "vm-vgpu": (*_GUESTS, "proof_vgpus"),
+    CONTAINER: (),
+    VM_PASSTHROUGH: (*_GUESTS, "proof_binding"),
+    VM_VGPU: (*_GUESTS, "proof_vgpus"),
 }
 """The checks that a kind of workload has beyond those of all kinds."""
 

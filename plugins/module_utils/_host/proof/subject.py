@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -57,7 +58,7 @@ class Subject:
     driver: str
     before: Json
     expected: Json
-    workload_kind: str = "container"
+    workload_kind: str = CONTAINER
 
     @property
     def has_driver(self) -> bool:

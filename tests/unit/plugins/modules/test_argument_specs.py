@@ -79,6 +79,7 @@ def test_options_that_sound_like_secrets_set_no_log(name: str) -> None:
 WITH_RELATIONS = {
     "driver_packages",
     "explain",
+    "image_mirror",
     "mig_config",
     "mig_layout",
     "node_maintenance",
