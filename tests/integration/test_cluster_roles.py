@@ -99,8 +99,10 @@ class User:
             f"{event['verb']} {event['requestURI']}: {event['responseStatus'].get('message')}"
             for event in self.requests()
             if event["annotations"]["authorization.k8s.io/decision"] != "allow"
-            or (event["responseStatus"]["code"] == 403
-            and "no PriorityClass with name" not in event["responseStatus"].get("message", ""))
+            or (
+                event["responseStatus"]["code"] == 403
+                and "no PriorityClass with name" not in event["responseStatus"].get("message", "")
+            )
         ]
 
     def used(self) -> set[Right]:
