@@ -115,7 +115,8 @@ class Role:
             "__mig_partition_predicted": {"gpus": gpus, "steps": list(steps)},
             "__mig_partition_result": {"gpus": gpus},
         }
-        return on(self.lab).run(self.path, check=check, take=True, give_back=gives_back, **known, **more)
+        options = ["--check"] if check else []
+        return on(self.lab).run(self.path, *options, take=True, give_back=gives_back, **known, **more)
 
 
 STEPS = ["GPU 0: turn MIG on"]
