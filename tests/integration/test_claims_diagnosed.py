@@ -84,22 +84,20 @@ def change_devices(lab: Lab, node: str, change: t.Callable[[list[Json]], list[Js
 
 def seen_elsewhere(lab: Lab, name: str) -> list[bool]:
     """Return whether the table, the checks of verify, the page and the inventory call a GPU of the node unhealthy."""
-    options = {option: spec["default"] for option, spec in picture.SPEC.options.items()}
+    options = {option: spec.get("default") for option, spec in picture.SPEC.options.items()}
     data = picture.picture({**options, "kubeconfig": str(lab.kubeconfig)})
     rows = data["stack"]["nodes"]
     (failure,) = [each["failure"] for each in verification(data["stack"]) if each["name"] == name]
     (node,) = [each for each in nodes.nodes_of(data) if each.name == name]
-    cluster = Cluster({"kubeconfig": str(lab.kubeconfig)})
-    hosts = {
-        each["name"]: each["variables"]["gpu_node"] for each in node_hosts.hosts(cluster, {}, True, True, [], print)
-    }
-    states = hosts[name]["state"], node.state.key
+    hosts = node_hosts.hosts(Cluster({"kubeconfig": str(lab.kubeconfig)}), {}, True, True, [], print)
+    (state,) = [each["variables"]["gpu_node"]["state"] for each in hosts if each["name"] == name]
+    states = state, node.state.key
     assert states in (("degraded", "bad"), ("ready", "ok"))
     return [
         "1 unhealthy GPU" in gpu_table(rows),
         "Pods hold 1 unhealthy GPU" in failure,
         "Unhealthy" in dict(node.notes),
-        states[0] == "degraded",
+        state == "degraded",
     ]
 
 
