@@ -18,11 +18,23 @@ def load(path: Path) -> t.Any:
 
 
 def plays_of(playbook: Path) -> list[dict[str, t.Any]]:
-    """Return the plays of a playbook, those of the playbooks that it imports among them."""
-    found = []
+    """Return the plays of a playbook, those of the playbooks that it imports among them, with imported tasks."""
+    found: list[dict[str, t.Any]] = []
     for play in load(playbook):
         imported = play.get("ansible.builtin.import_playbook")
-        found += plays_of(playbook.parent / imported) if imported else [play]
+        if imported:
+            found += plays_of(playbook.parent / imported)
+        else:
+            found.append({**play, "tasks": _imported(play.get("tasks", []), playbook.parent)})
+    return found
+
+
+def _imported(tasks: list[dict[str, t.Any]], folder: Path) -> list[dict[str, t.Any]]:
+    """Return tasks with those of the files of this folder that they import, in their places."""
+    found = []
+    for task in tasks:
+        name = task.get("ansible.builtin.import_tasks")
+        found += load(folder / name) if name else [task]
     return found
 
 
