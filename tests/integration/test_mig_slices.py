@@ -12,6 +12,7 @@ divide on the host is written into the lab's node.
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -102,7 +103,7 @@ class Role:
         self.lab, self.path = lab, folder / "play.yml"
         tasks = [
             {"include_role": {"name": "gpuops.nvidia.mig_partition", "tasks_from": each}, "when": f"{each} | bool"}
-            for each in ("take", "give_back")
+            for each in ("node", "take", "give_back")
         ]
         plays = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
         self.path.write_text(yaml.safe_dump(plays))
@@ -111,12 +112,12 @@ class Role:
         self, gpus: list[Json], steps: t.Sequence[str] = (), check: bool = False, gives_back: bool = True, **more: t.Any
     ) -> Run:
         known = {
-            "__mig_partition_nodes": {"nodes": {"localhost": {"node": NODE, "failure": ""}}},
+            "mig_partition_node": NODE,
             "__mig_partition_predicted": {"gpus": gpus, "steps": list(steps)},
             "__mig_partition_result": {"gpus": gpus},
         }
         options = ["--check"] if check else []
-        return on(self.lab).run(self.path, *options, take=True, give_back=gives_back, **known, **more)
+        return on(self.lab).run(self.path, *options, node=True, take=True, give_back=gives_back, **{**known, **more})
 
 
 STEPS = ["GPU 0: turn MIG on"]
@@ -126,6 +127,8 @@ ALLOWED = {"mig_partition_allow_disruption": True, "mig_partition_force": True}
 def test_a_node_is_divided_with_a_drain_and_the_new_slices_are_proved(fleet: Lab, tmp_path: Path) -> None:
     role = Role(fleet, tmp_path)
     use_gpu(fleet, "train")
+    unknown = role(gpus(fleet), mig_partition_node="")
+    assert unknown.status == 2 and "mig_partition_node" in unknown.message, unknown.output
     same = role(gpus(fleet))
     assert (same.status, same.changed) == (0, 0), same.output
 
@@ -146,6 +149,7 @@ def test_a_node_is_divided_with_a_drain_and_the_new_slices_are_proved(fleet: Lab
     divide(fleet)
     checked = role(gpus(fleet), check=True, **ALLOWED)
     assert (checked.status, checked.changed) == (0, 2) and uids(fleet) == before, checked.output
+    assert re.search(r"Find the pods that use its GPUs\] \*+\nok", checked.output), "the slices alone are a reason"
     done = role(gpus(fleet), **ALLOWED)
     assert (done.status, done.changed) == (0, 2) and not is_cordoned(fleet), done.output
     kinds = [each["attributes"]["type"]["string"] for each in slice_of(fleet, NODE)["spec"]["devices"]]
