@@ -149,7 +149,7 @@ def test_a_node_is_divided_with_a_drain_and_the_new_slices_are_proved(fleet: Lab
     divide(fleet)
     checked = role(gpus(fleet), check=True, **ALLOWED)
     assert (checked.status, checked.changed) == (0, 2) and uids(fleet) == before, checked.output
-    assert re.search(r"Find the pods that use its GPUs\] \*+\nok", checked.output), "the slices alone are a reason"
+    assert re.search(r"Find the pods .*\nok", checked.output), "the slices alone are a reason"
     done = role(gpus(fleet), **ALLOWED)
     assert (done.status, done.changed) == (0, 2) and not is_cordoned(fleet), done.output
     kinds = [each["attributes"]["type"]["string"] for each in slice_of(fleet, NODE)["spec"]["devices"]]
