@@ -57,6 +57,7 @@ host-tools: setup ## Install what the test hosts and the tests of pages need, as
 	@$(LAB) hosts tools
 	@$(LAB) vm tools
 	@$(LAB) browser tools
+	@$(LAB) images tools
 
 host-vm: setup host-tools ## Run the molecule scenario on a virtual machine (about 10 minutes)
 	$(BIN)/molecule test --scenario-name host-vm

@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
         ("hosts", "container hosts: systemd, packages and a boot loader in containers", hosts.add_container_commands),
         ("vm", "a virtual machine in software emulation: a real kernel and real reboots", hosts.add_vm_commands),
         ("browser", "a browser for the tests of pages", hosts.add_browser_commands),
+        ("images", "a program that copies images", hosts.add_images_commands),
         ("nvml", "a simulated NVML, for programs that look for GPUs", nvml.add_commands),
     ):
         kind = kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The commands ``python -m lab hosts``, ``python -m lab vm`` and ``python -m lab browser``."""
+"""The commands ``python -m lab hosts``, ``vm``, ``browser`` and ``images``."""
 
 from __future__ import annotations
 
@@ -62,6 +62,11 @@ def add_vm_commands(commands: t.Any) -> None:
 def add_browser_commands(commands: t.Any) -> None:
     """Add the commands of ``python -m lab browser``."""
     _tools_command(commands, "browser")
+
+
+def add_images_commands(commands: t.Any) -> None:
+    """Add the commands of ``python -m lab images``."""
+    _tools_command(commands, "images")
 
 
 def _tools_command(commands: t.Any, kind: packages.Kind) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Debian packages that simulated hosts and the tests of pages need on the machine, and their installation."""
+"""The Debian packages that hosts, tests of pages and copies of images need on the machine, and their installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 
 from lab.errors import UnavailableError
 
-Kind = t.Literal["containers", "vm", "browser"]
+Kind = t.Literal["containers", "vm", "browser", "images"]
 
 # Each command, and the package that provides it.
 NEEDED: dict[Kind, dict[str, str]] = {
@@ -35,17 +35,20 @@ NEEDED: dict[Kind, dict[str, str]] = {
         "ssh": "openssh-client",
     },
     "browser": {"chromium": "chromium"},
+    "images": {"skopeo": "skopeo"},
 }
 # Packages without a command: a file, and the package that provides it.
 FILES: dict[Kind, dict[str, str]] = {
     "containers": {},
     "vm": {"/usr/share/seabios/bios-256k.bin": "seabios"},
     "browser": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf": "fonts-dejavu-core"},
+    "images": {},
 }
 WHO: dict[Kind, str] = {
     "containers": "Simulated hosts (containers)",
     "vm": "Simulated hosts (vm)",
     "browser": "Tests in a browser",
+    "images": "Copies of images",
 }
 COMMANDS_OUTSIDE_PATH = ("/usr/lib/podman", "/usr/sbin", "/sbin")
 

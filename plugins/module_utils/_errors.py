@@ -38,6 +38,8 @@ Reason = t.Literal[
     "Disruption",
     "GPUClusterPresent",
     "HeldElsewhere",
+    "ImagesFailed",
+    "ImagesMissing",
     "HelmFailed",
     "HelmMissing",
     "LayoutRefused",
@@ -59,6 +61,8 @@ Reason = t.Literal[
     "PortForwardFailed",
     "ReleaseLocked",
     "SecondClusterPolicy",
+    "SkopeoFailed",
+    "SkopeoMissing",
     "TooManyNodes",
     "ValuesRefused",
     # Hosts

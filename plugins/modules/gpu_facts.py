@@ -35,8 +35,9 @@ options:
   gather_subset:
     description:
       - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(system), V(pci), V(gpus),
-        V(nics), V(driver), V(nouveau), V(kernel), V(secure_boot), V(iommu), V(acs), V(services), V(runtimes), V(xid),
-        V(hugepages), V(numa), V(node), V(files), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
+        V(nics), V(driver), V(nouveau), V(kernel), V(secure_boot), V(iommu), V(passthrough), V(acs), V(services),
+        V(runtimes), V(xid), V(hugepages), V(numa), V(node), V(files), V(reboot) and V(initramfs), each with a V(!)
+        before it to exclude it.
       - V(min) is V(system), V(pci), V(driver), V(nouveau) and V(kernel). It is part of every subset, unless V(!all) and
         V(!min) exclude it.
       - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
@@ -257,13 +258,47 @@ ansible_facts:
           type: dict
           sample: {enabled: false, lockdown: none}
         iommu:
-          description: Whether an IOMMU is on, its mode, and which devices share a group with a GPU.
+          description: >-
+            Whether an IOMMU is on, its mode, and which devices share a group with a GPU. V(firmware_tables) are the
+            ACPI tables in which an x86 firmware offers an IOMMU, C(DMAR) for Intel and C(IVRS) for AMD.
           type: dict
           sample:
             enabled: true
             mode: passthrough
             groups: 84
             gpu_groups: [{gpu: "0000:18:00.0", group: 22, shared_with: []}]
+            firmware_tables: [DMAR]
+        passthrough:
+          description:
+            - What handing the GPUs to virtual machines depends on. V(guest) is whether the host is a virtual machine
+              itself, and V(kvm) whether it can start some.
+            - V(modules) says of each kernel module whether it is V(loaded), V(builtin), V(available) or V(missing).
+            - V(devices) are the GPUs and NVSwitches, their other functions, and everything in the same IOMMU groups.
+              V(gpu) is the GPU that a function belongs to, V(vfio_driver) the vfio module that fits best.
+            - V(vgpus) says what each GPU offers. V(framework) is V(mdev) for mediated devices, V(vendor) for virtual
+              functions with files of NVIDIA's own, or null while no vGPU manager has loaded its driver.
+          type: dict
+          sample:
+            guest: false
+            kvm: true
+            modules:
+              kvm: loaded
+              vfio_pci: loaded
+              vfio_iommu_type1: loaded
+              nvgrace_gpu_vfio_pci: available
+              mdev: available
+              nvidia_vgpu_vfio: missing
+            devices:
+              - pci_address: "0000:18:00.0"
+                device_id: 10de:2330
+                kind: gpu
+                iommu_group: 22
+                bound_driver: vfio-pci
+                driver_override: vfio-pci
+                vfio_driver: vfio_pci
+                gpu: "0000:18:00.0"
+            vgpus:
+              - {gpu: "0000:18:00.0", sriov_totalvfs: 16, sriov_numvfs: 0, framework: null, types: [], vgpus: 0}
         acs:
           description: Whether access control services are on for any PCIe bridge, and the control register of each
             bridge that has them. Only root can read them.

@@ -101,6 +101,7 @@ options:
       - claims
       - domains
       - kubevirt
+      - workloads
       - diagnose
     default: [deploy, verify]
   skip:

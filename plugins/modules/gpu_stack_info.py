@@ -58,6 +58,9 @@ nodes:
       that the device plugin or the driver gave. It is null without O(allocated). Kubelets say this in the pods' status
       from Kubernetes 1.36 on, and NVIDIA's driver for claims tells them with its feature gate C(NVMLDeviceHealthCheck).
       Without it, they do not know (V(Unknown)).
+    - C(kind) says who gets the GPUs, V(container), V(vm-passthrough) or V(vm-vgpu). C(machines) lists the virtual
+      machines of KubeVirt that have devices of the node, with C(name) and C(devices). It is null without O(allocated),
+      and if this user may not list them.
     - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
       The page of the verdict's reasons explains the codes.
     - C(replicas) is the number of pods that share each GPU, and C(sharing) has the strategy (V(none), V(time-slicing),
@@ -105,6 +108,8 @@ nodes:
       devices: []
       device_health: []
       left_out: null
+      kind: container
+      machines: []
 operands:
   description: Rollout of each operand's DaemonSet, in numbers of nodes.
   returned: success

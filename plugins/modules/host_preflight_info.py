@@ -40,8 +40,19 @@ options:
         warning, and a failure otherwise.
     type: bool
     default: false
+  workload_kind:
+    description:
+      - Whom the GPUs of the host serve, in the words of the operator's label C(nvidia.com/gpu.workload.config).
+      - V(vm-passthrough) and V(vm-vgpu) need the facts of the subsets V(iommu), V(passthrough) and V(acs), too. Those
+        of V(hugepages) add a hint.
+    type: str
+    choices: [container, vm-passthrough, vm-vgpu]
+    default: container
   skip:
-    description: Checks to skip.
+    description:
+      - Checks to skip.
+      - V(host_modules) and V(host_imex) belong to containers, V(host_iommu), V(host_iommu_groups) and
+        V(host_virtualization) to virtual machines, V(host_vfio) to V(vm-passthrough) and V(host_vgpu) to V(vm-vgpu).
     type: list
     elements: str
     choices:
@@ -50,6 +61,11 @@ options:
       - host_kernel
       - host_modules
       - host_imex
+      - host_iommu
+      - host_iommu_groups
+      - host_vfio
+      - host_vgpu
+      - host_virtualization
       - host_secure_boot
       - host_disk
       - host_clock
@@ -69,6 +85,12 @@ EXAMPLES = r"""
     facts: "{{ ansible_facts.gpuops }}"
     operator_version: v26.7.0
   register: preflight
+
+- name: Check whether the host can give whole GPUs to virtual machines
+  gpuops.nvidia.host_preflight_info:
+    facts: "{{ ansible_facts.gpuops }}"
+    workload_kind: vm-passthrough
+  register: for_guests
 """
 
 RETURN = r"""
@@ -107,6 +129,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
@@ -117,6 +140,7 @@ SPEC = ArgumentSpec(
         "precompiled": {"type": "bool", "default": False},
         "operator_version": {"type": "str"},
         "remove_host_driver": {"type": "bool", "default": False},
+        "workload_kind": {"type": "str", "choices": list(guest_problems.WORKLOAD_KINDS), "default": "container"},
         "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
     },
 )

@@ -64,6 +64,20 @@ options:
         description: GPUs that are known to be broken, by PCI address, UUID or serial number. The proof leaves them out.
         type: list
         elements: str
+      bound:
+        description:
+          - Whether the operator's pods must have done their part already. With V(vm-passthrough), vfio must hold every
+            GPU with its functions, and with V(vm-vgpu), every GPU must offer vGPUs.
+          - Without it, a GPU without a driver passes.
+        type: bool
+  workload_kind:
+    description:
+      - Whom the GPUs of the host serve, in the words of the operator's label C(nvidia.com/gpu.workload.config).
+      - V(vm-passthrough) and V(vm-vgpu) add their own checks, and need the facts of the subsets V(iommu),
+        V(passthrough) and V(acs), too.
+    type: str
+    choices: [container, vm-passthrough, vm-vgpu]
+    default: container
   skip:
     description: Checks to leave out.
     type: list
@@ -79,6 +93,10 @@ options:
       - proof_persistence
       - proof_recovery
       - proof_errors
+      - proof_iommu
+      - proof_iommu_groups
+      - proof_binding
+      - proof_vgpus
     default: []
 seealso:
   - module: gpuops.nvidia.gpu_facts
@@ -96,6 +114,18 @@ EXAMPLES = r"""
     facts: "{{ ansible_facts.gpuops }}"
     expected: {version: "580", gpus: 8, model: H100, nvswitches: 4, persistence: true}
   register: proof
+
+- name: Gather what virtual machines depend on
+  gpuops.nvidia.gpu_facts:
+    gather_subset: [min, services, xid, iommu, passthrough, acs]
+
+- name: Prove that vfio holds every GPU of the host
+  gpuops.nvidia.host_proof_info:
+    facts: "{{ ansible_facts.gpuops }}"
+    driver: none
+    workload_kind: vm-passthrough
+    expected: {bound: true}
+  register: for_guests
 
 - name: Stop if something is broken or unknown
   ansible.builtin.assert:
@@ -163,6 +193,7 @@ record:
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import proof
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
@@ -175,6 +206,7 @@ EXPECTED = ArgumentSpec(
         "persistence": {"type": "bool"},
         "pcie_generation": {"type": "int"},
         "exclude": {"type": "list", "elements": "str"},
+        "bound": {"type": "bool"},
     }
 )
 
@@ -183,6 +215,7 @@ SPEC = ArgumentSpec(
         "facts": {"type": "dict", "required": True},
         "driver": {"type": "str", "choices": ["host", "container", "none"], "default": "host"},
         "before": {"type": "dict", "default": {}},
+        "workload_kind": {"type": "str", "choices": list(guest_problems.WORKLOAD_KINDS), "default": "container"},
         "expected": EXPECTED.as_dict(default={}),
         "skip": {"type": "list", "elements": "str", "choices": list(proof.CHECKS), "default": []},
     },

@@ -36,7 +36,7 @@ options:
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
       - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones. V(monitoring) sets up metrics and alerts.
       - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them. V(namespaces) makes missing namespaces.
-      - V(kubevirt) permits GPUs to virtual machines of KubeVirt.
+      - V(kubevirt) permits GPUs to virtual machines of KubeVirt, and V(workloads) gives them those of whole nodes.
     type: list
     elements: str
     choices:
@@ -68,6 +68,7 @@ options:
       - claims
       - domains
       - kubevirt
+      - workloads
       - diagnose
     required: true
   namespace:

@@ -460,13 +460,15 @@ def copy_of_checkout(folder: Path, branch: str) -> Path:
 
 def test_the_answers_that_awx_sends_fit_the_variables() -> None:
     """AWX sends the answers as text, and an answer that is not required as an empty one."""
-    kinds = {}
-    for file in ROOT.glob("roles/*/meta/argument_specs.yml"):
+    known: dict[str, dict[str, t.Any]] = {}
+    for file in (*ROOT.glob("roles/*/meta/argument_specs.yml"), ROOT / "playbooks" / "meta" / "argument_specs.yml"):
         for entry in yaml.safe_load(file.read_text())["argument_specs"].values():
-            kinds |= {name: option["type"] for name, option in entry["options"].items()}
+            known |= entry["options"]
     for item in TEMPLATES:
         for question in item.get("survey", []):
             if not question["required"]:
-                assert kinds[question["variable"]] == "str", "an empty answer is no other type"
+                assert known[question["variable"]]["type"] == "str", "an empty answer is no other type"
             if question["type"] == "multiplechoice":
-                assert kinds[question["variable"]] == "bool" and question["choices"] == ["false", "true"]
+                option = known[question["variable"]]
+                choices = {"false", "true"} if option["type"] == "bool" else set(option["choices"])
+                assert set(question["choices"]) <= choices

@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.p
 )
 
 from lab.cluster import Lab, Options, kubevirt
-from tests.integration import test_operator_upgrade
+from tests.integration import test_operator_upgrade, test_workload_kind
 from tests.support.ansible import OPERATOR, ROOT, Playbook, on
 from tests.support.labs import running_lab
 
@@ -133,8 +133,9 @@ class User:
 
 
 RARE: dict[str, set[str]] = {
-    # Where pods use GPUs by claims.
+    # Where pods use GPUs by claims, or virtual machines have them.
     "diagnose": {
+        "list virtualmachineinstances.kubevirt.io *",
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
         *("list deviceclasses.resource.k8s.io *", "list computedomains.resource.nvidia.com *"),
     },
@@ -211,6 +212,11 @@ RARE: dict[str, set[str]] = {
         *(f"{verb} {kind}.nvidia.com *" for verb in ("create", "patch") for kind in ("gpuclusters", "nvidiadrivers")),
     },
     "kubevirt": set(),
+    # Claims, and pods in trouble.
+    "workloads": {
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+        *("get pods", "get pods/log", "list events"),
+    },
     # Pods that are deleted in place of an eviction, and claims.
     "drain": {
         "delete pods *",
@@ -367,6 +373,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], list[str]]] = {
     "sharing": ({"sharing_configs": [{"name": "a", "nodes": ["gpu-0001"]}]}, ["sharing"]),
     "upgrade_driver": ({"driver_container_version": "595.99.02"}, ["driver"]),
     "upgrade_operator": ({"operator_preset": "gke"}, ["deploy", "upgrade", "quota"]),
+    "workloads": ({"workloads_kinds": [{"kind": "container", "nodes": ["gpu-0001"]}]}, ["workloads"]),
     "verify": ({"verify_metrics": False}, ["verify", "workload"]),
     "uninstall": ({"uninstall_remove": "labels,namespace"}, ["remove", "uninstall_labels", "uninstall_namespace"]),
 }
@@ -459,6 +466,24 @@ def test_permitting_gpus_to_virtual_machines(own_lab: Lab) -> None:
         assert run.status == 0, run.output
     check(user)
     kubevirt.remove(own_lab)
+
+
+@pytest.mark.wide
+def test_giving_nodes_to_virtual_machines(own_lab: Lab) -> None:
+    """A machine moves out, and a pod is evicted."""
+    assert on(own_lab).run(OPERATOR, operator_values=test_workload_kind.SPEC).status == 0
+    kubevirt.deploy(own_lab, {})
+    test_workload_kind.train(own_lab)
+    user = User(own_lab, "workloads")
+    permitted = {**test_workload_kind.PERMITTED, "workloads_stop_machines": True, "workloads_force": True}
+    for wishes in (test_workload_kind.WISHES, test_workload_kind.BACK):
+        run = user.playbook.run(PLAYBOOKS / "workloads.yml", **wishes, **permitted)
+        assert run.status == 0, run.output
+        if wishes is test_workload_kind.WISHES:
+            test_workload_kind.machine(own_lab, "windows", "LiveMigrate")
+    check(user)
+    kubevirt.remove(own_lab)
+    assert on(own_lab).run(OPERATOR, operator_state="absent").status == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

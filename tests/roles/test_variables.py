@@ -191,10 +191,14 @@ def test_a_host_is_proved_to_have_the_driver_that_it_had_before_the_change(tmp_p
         (OWN | {"origin": None}, "proof", {}, "host"),
         (None, "proof", {}, "container"),
         (None, "proof", {"gpuops_driver": "host"}, "host"),
+        # Virtual machines get the GPUs, and no container brings a driver.
+        (None, "proof", {"host_change_workload_kind": "vm-passthrough"}, "none"),
+        (OWN, "proof", {"host_change_workload_kind": "vm-passthrough", "host_driver_remove": True}, "none"),
+        (OWN, "back", {"host_change_workload_kind": "vm-passthrough", "host_driver_remove": True}, "host"),
     ]
     proofs = [None if before is None else {"driver": before, "gpus": [], "nvswitches": 0} for before, *dummy in cases]
     given = [
-        {"__host_change_kept": {"stage": stage, "proof": proof}, **variables}
+        {"host_change_workload_kind": "container", "__host_change_kept": {"stage": stage, "proof": proof}, **variables}
         for proof, (dummy, stage, variables, dummy2) in zip(proofs, cases)
     ]
     found = of_the_role(tmp_path, "host_change", "__host_change_proves", given)

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection 
 from hypothesis import settings
 
 from tests.support.clock import LeapingClock
+from tests.support.mirrors import home, mirror_of, publisher
 from tests.support.nvml import SetNvml, nvml, nvml_library
 from tests.unit.fakes.answers import Handler
 from tests.unit.fakes.answers import serving as answering
@@ -22,7 +23,7 @@ from tests.unit.fakes.api import FakeApi, serving
 from tests.unit.fakes.modules import run_module
 from tests.unit.fakes.stack import ready
 
-__all__ = ["SetNvml", "api", "nvml", "nvml_library", "run_module", "url"]
+__all__ = ["SetNvml", "api", "home", "mirror_of", "nvml", "nvml_library", "publisher", "run_module", "url"]
 
 # The same examples in every run: what one run finds, the next one must find too.
 settings.register_profile("repeatable", derandomize=True)

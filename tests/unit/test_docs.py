@@ -366,7 +366,7 @@ def test_the_variables_without_a_role_are_documented() -> None:
     page = (DOCS / "reference" / "playbooks.md").read_text()
     used = set()
     for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").rglob("*.yml")]:
-        used |= set(re.findall(r"\b(?:gpuops|explain|claims)_[a-z_]+", path.read_text()))
+        used |= set(re.findall(r"\b(?:gpuops|explain|claims|images)_[a-z_]+", path.read_text()))
     assert {code(row[0]) for row in table(page, "Variable")} == used
 
 

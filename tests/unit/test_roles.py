@@ -135,6 +135,7 @@ CLUSTER_ROLES = [
         "stack_move",
         "uninstall",
         "verify",
+        "workloads",
     )
 ]
 
@@ -201,7 +202,7 @@ def test_a_mirror_serves_the_image_of_every_operand() -> None:
     from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
 
     components = load(ROOT / "roles" / "operator" / "vars" / "main.yml")["__operator_components"]
-    wanted = {operand.key for operand in operands.OPERANDS} | set(operands.SIBLINGS)
+    wanted = {operand.key for operand in operands.OPERANDS} | {*operands.SIBLINGS, "vgpuManager", "draDriver"}
     assert {component["name"] for component in components} >= wanted
 
 
@@ -258,7 +259,7 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
         use
         for path in paths
         for use in re.findall(
-            r"\b((?:gpuops|explain|claims)_\w+) \| default\('?(\w+|\[\])'?(?:, true)?\)", path.read_text()
+            r"\b((?:gpuops|explain|claims|images)_\w+) \| default\('?(\w+|\[\])'?(?:, true)?\)", path.read_text()
         )
     ]
     # Whoever uses the role host_driver on its own wants a driver on the host.

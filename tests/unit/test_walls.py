@@ -43,6 +43,7 @@ CONNECTION = CLUSTER / "connection"
 REGISTRY_DOOR = CLUSTER / "drivers" / "checks" / "registry" / "ask.py"
 PROMETHEUS_DOOR = CLUSTER / "gpu_metrics" / "prometheus_api.py"
 HELM_DOOR = CLUSTER / "chart" / "helm.py"
+SKOPEO_DOOR = CLUSTER / "images" / "skopeo.py"
 HOST_DOOR = HOST / "host.py"
 FORK_DOOR = HOST / "forked.py"
 NVML_DOOR = HOST / "facts" / "gpus" / "nvml.py"
@@ -277,11 +278,11 @@ def test_action_plugins_and_filters_leave_the_cluster_to_modules() -> None:
     assert KUBERNETES_DOOR not in seen
 
 
-def test_one_file_starts_helm() -> None:
+def test_one_file_starts_each_command_on_the_controller() -> None:
     starters = {
         relative(path) for path in python_files(PLUGINS) if any(name.endswith("run_command") for name in calls(path))
     }
-    assert starters == {relative(HELM_DOOR)}
+    assert starters == {relative(HELM_DOOR), relative(SKOPEO_DOOR)}
 
 
 STARTS = re.compile(r"(subprocess\.\w+|os\.(fork|forkpty|posix_spawnp?|system|popen|exec\w+|spawn\w+)|pty\.\w+)")

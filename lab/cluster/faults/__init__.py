@@ -22,17 +22,29 @@ from lab.cluster.faults.managers import (
     without_release,
 )
 from lab.cluster.faults.mig import mig
-from lab.cluster.faults.nodes import cordon, exporter, lost_gpu, node, silent_driver, slices, uncordon, unhealthy, xid
+from lab.cluster.faults.nodes import (
+    cordon,
+    exporter,
+    failed_vgpus,
+    lost_gpu,
+    node,
+    silent_driver,
+    slices,
+    unbound,
+    uncordon,
+    unhealthy,
+    xid,
+)
 from lab.cluster.faults.operands import operand, slow
 from lab.cluster.faults.refusals import refuse
 from lab.cluster.faults.rewrites import mirror, sidecar
 from lab.cluster.lab import Lab
 
 __all__ = [
-    "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "exporter", "lost_gpu", "mig", "mirror",
-    "node", "operand", "operator_down", "refuse", "restart_operator", "say", "second_policy", "sidecar",
-    "silent_driver", "slices", "slow", "stale_status", "stuck_operator", "uncordon", "unhealthy", "upgrading",
-    "without_release", "xid",
+    "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "exporter", "failed_vgpus", "lost_gpu",
+    "mig", "mirror", "node", "operand", "operator_down", "refuse", "restart_operator", "say", "second_policy",
+    "sidecar", "silent_driver", "slices", "slow", "stale_status", "stuck_operator", "unbound", "uncordon", "unhealthy",
+    "upgrading", "without_release", "xid",
 ]  # fmt: skip
 
 

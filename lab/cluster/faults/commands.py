@@ -131,6 +131,13 @@ def _node_commands(commands: t.Any) -> None:
     )
     sick.add_argument("node", help="name of the node")
     sick.add_argument("devices", type=int, help="number of devices, of the node's first resource")
+    bound = "Let vfio-pci get some GPUs of a node not, although its vfio-manager is Ready."
+    left = _command(commands, "unbound", bound, lambda lab, given: faults.unbound(lab, given.node, given.gpus))
+    left.add_argument("node", help="name of the node")
+    left.add_argument("gpus", type=int, help="number of GPUs that stay unbound")
+    made = "Let the vGPU device manager of a node fail."
+    none = _command(commands, "failed-vgpus", made, lambda lab, given: faults.failed_vgpus(lab, given.node))
+    none.add_argument("node", help="name of the node")
     for name, summary, change in (
         ("cordon", "Cordon a node as another maintainer does, with its marks.", faults.cordon),
         ("uncordon", "Put a node back as another maintainer does.", faults.uncordon),

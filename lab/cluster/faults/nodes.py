@@ -15,12 +15,13 @@ from lab.cluster.faults import admission
 from lab.cluster.faults.admission import api_of, note
 from lab.cluster.lab import Lab
 from lab.cluster.nodes.agents.dra.slices import INCOMPLETE, STALE
+from lab.cluster.nodes.agents.machines import UNBOUND, VGPU_FAULT
 from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
 _CORDONS = f"{NOTE}cordons"
-_ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent", "gpu-lost", "slices")
+_ALONE = ("exporter-gpus", "unhealthy", "xid", "driver-silent", "gpu-lost", "slices", UNBOUND, VGPU_FAULT)
 """Notes that are a fault by themselves."""
 _NODES = "/api/v1/nodes"
 SLICE_FAULTS = (INCOMPLETE, STALE)
@@ -142,6 +143,16 @@ def silent_driver(lab: Lab, name: str) -> None:
 def unhealthy(lab: Lab, name: str, devices: int) -> None:
     """Let the device plugin of a node report so many devices as unhealthy."""
     _annotate(lab, name, "unhealthy", str(devices))
+
+
+def unbound(lab: Lab, name: str, gpus: int) -> None:
+    """Let vfio-pci get some of a node's GPUs not: its vfio-manager warns, and is Ready."""
+    _annotate(lab, name, UNBOUND, str(gpus))
+
+
+def failed_vgpus(lab: Lab, name: str) -> None:
+    """Let the vGPU device manager of a node fail: its pod is Ready, and it has made no vGPU."""
+    _annotate(lab, name, VGPU_FAULT, "true")
 
 
 def _annotate(lab: Lab, name: str, written: str, value: str) -> None:

@@ -61,6 +61,8 @@ class Evidence:
     gaps: list[Gap] = dataclasses.field(default_factory=list)
     owner: Json = dataclasses.field(default_factory=dict)
     """Who has installed the operator, as `owner.verdict` returns it."""
+    is_pasted: bool = False
+    """Whether it is text that somebody gave. A table of pods in it is no cluster that was looked at."""
     pinned: list[Json] = dataclasses.field(default_factory=list)
     """What a user expects of equal machines, by GPU model: `drift.PINNED_OPTIONS`."""
 

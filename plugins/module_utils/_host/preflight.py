@@ -12,13 +12,14 @@ The checks are pure. They judge the host's facts and a few more observations, wh
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import CheckFinding, Level, as_result, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import imex, systems
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import module_files, other_drivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.own_driver import own_driver
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_preflight, guest_problems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import line_of
@@ -57,13 +58,15 @@ class CheckedHost:
     free: dict[str, int]
     clock: bool | None
     """Whether the clock is synchronized, or None if the host does not report it."""
-    modules: dict[str, bool | None]
-    """For each kernel module of a fabric, whether the running kernel has it, or None if nobody can tell."""
+    modules: t.Mapping[str, str | None]
+    """The state of each kernel module of a fabric in the running kernel, or None if nobody can tell."""
     driver: str
     precompiled: bool
     remove_host_driver: bool
     """Whether the run may remove a driver of the host that would conflict with a driver container."""
     operator_version: str | None
+    workload_kind: str = "container"
+    """Whom the GPUs serve."""
 
     @property
     def in_container(self) -> bool:
@@ -92,6 +95,7 @@ def check(host: Host, options: t.Mapping[str, t.Any]) -> Json:
             f"The facts lack {', '.join(missing)}. "
             "Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts."
         )
+    guest_problems.assert_gathered(options["facts"], options["workload_kind"])
     return as_result(run_checks(inspect(host, options), options["skip"]))
 
 
@@ -104,23 +108,13 @@ def inspect(host: Host, options: t.Mapping[str, t.Any]) -> CheckedHost:
         machine=host.machine(),
         free={space.folder: host.free_bytes(space.folder) for space in SPACES if host.exists(space.folder)},
         clock=clock.stdout.strip() == "yes" if clock.ok else None,
-        modules=_fabric_modules(host),
+        modules=module_files.states(host, _FABRIC_MODULES),
         driver=options["driver"],
         remove_host_driver=options["remove_host_driver"],
         precompiled=options["precompiled"],
         operator_version=options["operator_version"],
+        workload_kind=options["workload_kind"],
     )
-
-
-def _fabric_modules(host: Host) -> dict[str, bool | None]:
-    folder = f"/lib/modules/{host.read('/proc/sys/kernel/osrelease')}"
-    texts = [text for text in (host.read(f"{folder}/modules.{name}") for name in ("dep", "builtin")) if text]
-    found: dict[str, bool | None] = {}
-    for module in _FABRIC_MODULES:
-        in_files = any(re.search(rf"/{module}\.ko(\.\w+)?(:|$)", text, re.MULTILINE) for text in texts)
-        loaded = host.exists(f"/sys/module/{module}")
-        found[module] = True if loaded or in_files else False if texts else None
-    return found
 
 
 def check_gpus(subject: CheckedHost) -> t.Iterator[CheckFinding]:
@@ -202,6 +196,9 @@ def check_secure_boot(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Compare what secure boot allows with where the driver comes from."""
     name, state = "host_secure_boot", subject.facts["secure_boot"]
     locked = state["lockdown"] in ("integrity", "confidentiality")
+    if subject.workload_kind == "vm-passthrough":
+        yield CheckFinding(name, "ok", "Virtual machines get the GPUs through modules that the system has signed.")
+        return
     if not state["enabled"] and not locked:
         yield CheckFinding(name, "ok", "Secure boot is off, so any driver can be loaded.")
         return
@@ -269,7 +266,11 @@ def check_clock(subject: CheckedHost) -> t.Iterator[CheckFinding]:
 def check_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find a second driver, libraries that do not match the loaded modules, and nouveau."""
     driver = subject.facts["driver"]
-    found = [*_second_driver(subject), *_not_loaded(subject)]
+    if subject.workload_kind != "container":
+        kind, wants_own = subject.workload_kind, not subject.in_container
+        yield from guest_preflight.check_driver(subject.facts, kind, wants_own, subject.remove_host_driver)
+        return
+    found = [*_for_guests(subject), *_second_driver(subject), *_not_loaded(subject)]
     if driver["matches"] is False:
         versions = f"the modules are {driver['version']}, the libraries {driver['userspace_version']}"
         message = f"The driver was updated, but the old modules are still loaded: {versions}."
@@ -282,10 +283,20 @@ def check_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     yield from found or [CheckFinding("host_driver", "ok", "The driver has no conflicts on this host.")]
 
 
+def _for_guests(subject: CheckedHost) -> t.Iterator[CheckFinding]:
+    held = [
+        gpu["pci_address"] for gpu in subject.facts["gpus"] if gpu.get("bound_driver") in guest_problems.VFIO_DRIVERS
+    ]
+    if held:
+        message = f"vfio holds the GPUs {first_few(held)} for virtual machines, so containers cannot have them."
+        remedy = "Remove what binds them at boot (vfio-pci.ids), or set gpuops_workload_kind to vm-passthrough."
+        yield CheckFinding("host_driver", "warning", message, remedy)
+
+
 def _second_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     driver = subject.facts["driver"]
-    if subject.in_container and _host_driver(subject):
-        names = ", ".join(_host_driver(subject))
+    if subject.in_container and own_driver(subject.facts):
+        names = ", ".join(own_driver(subject.facts))
         message = f"The driver should come from a container, but the host has {names}, which would conflict with it."
         if subject.remove_host_driver:
             remedy = "The role host_change removes it, as host_driver_remove permits."
@@ -298,26 +309,6 @@ def _second_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
         yield CheckFinding(
             "host_driver", "failure", message, "First set driver.enabled to false in the operator's values."
         )
-
-
-def _host_driver(subject: CheckedHost) -> list[str]:
-    """Return the parts of a driver that are installed on the host."""
-    driver, services = subject.facts["driver"], subject.facts.get("services") or {}
-    packages = sorted(service["package"] for service in services.values() if service["package"])
-    version = driver["userspace_version"] or driver.get("installed_version")
-    if version and not driver["containerised"]:
-        origin = _ORIGINS.get(driver.get("origin") or "", "")
-        return [f"the driver {version}{f' {origin}' if origin else ''}", *packages]
-    return packages
-
-
-_ORIGINS = {
-    "nvidia": "of NVIDIA's repository",
-    "ubuntu": "of Ubuntu",
-    "ubuntu-signed": "of Ubuntu's signed modules",
-    "debian": "of Debian",
-    "runfile": "of a .run file",
-}
 
 
 def _not_loaded(subject: CheckedHost) -> t.Iterator[CheckFinding]:
@@ -337,7 +328,7 @@ def check_modules(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     if (subject.facts.get("fabric") or {}).get("kind") != "nvlink5":
         yield CheckFinding(name, "ok", "The GPUs need no kernel module but the driver's.")
         return
-    missing = [module for module, there in subject.modules.items() if there is False]
+    missing = [module for module, state in subject.modules.items() if state == "missing"]
     if missing:
         kernel = subject.facts["kernel"]["running"]
         message = f"The kernel {kernel} lacks {' and '.join(missing)}, through which the NVLink switches are managed."
@@ -360,14 +351,32 @@ CHECKS: dict[str, t.Callable[[CheckedHost], t.Iterator[CheckFinding]]] = {
     "host_kernel": check_kernel,
     "host_modules": check_modules,
     imex.CHECK: check_imex,
+    "host_iommu": lambda subject: guest_preflight.check_iommu(subject.facts),
+    "host_iommu_groups": lambda subject: guest_preflight.check_groups(subject.facts),
+    "host_vfio": lambda subject: guest_preflight.check_vfio(subject.facts),
+    "host_vgpu": lambda subject: guest_preflight.check_vgpu(subject.facts),
+    "host_virtualization": lambda subject: guest_preflight.check_machine(subject.facts),
     "host_secure_boot": check_secure_boot,
     "host_disk": check_disk,
     "host_clock": check_clock,
     "host_driver": check_driver,
 }
 
+_GUESTS = ("vm-passthrough", "vm-vgpu")
+_ONLY_FOR: dict[str, tuple[str, ...]] = {
+    "host_modules": ("container",),
+    imex.CHECK: ("container",),
+    "host_iommu": _GUESTS,
+    "host_iommu_groups": _GUESTS,
+    "host_virtualization": _GUESTS,
+    "host_vfio": ("vm-passthrough",),
+    "host_vgpu": ("vm-vgpu",),
+}
+"""The kinds of workload that a check is for. The others are for all kinds."""
+
 
 def run_checks(subject: CheckedHost, skip: t.Collection[str] = ()) -> list[CheckFinding]:
-    """Run all checks except those to skip. Failures come first in the result."""
-    wanted = [check_subject for name, check_subject in CHECKS.items() if name not in skip]
-    return worst_first(finding for check_subject in wanted for finding in check_subject(subject))
+    """Run the checks of the host's kind of workload, except those to skip. Failures come first in the result."""
+    kind = subject.workload_kind
+    names = [name for name in CHECKS if name not in skip and kind in _ONLY_FOR.get(name, (kind,))]
+    return worst_first(finding for name in names for finding in CHECKS[name](subject))

@@ -30,6 +30,7 @@ from lab.cluster.nodes.agents.dra.kubelet import WIPE_S, Claims, awaits_claims
 from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager, loaded_version
 from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
+from lab.cluster.nodes.agents.machines import GATES, MachineAgents
 from lab.cluster.nodes.agents.managers.config_manager import (
     INIT,
     ConfigManager,
@@ -70,7 +71,7 @@ NODES = "/api/v1/nodes"
 PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 MPS = "nvidia-device-plugin-mps-control-daemon"
 EXPORTERS = ("nvidia-dcgm-exporter", "nvidia-dcgm-exporter-dra")
-WAITING = (CONTAINER, "driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT)
+WAITING = (CONTAINER, "driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT, *GATES)
 """Init containers that wait for a condition. The pod stages end the containers that the annotation `passed` names."""
 
 
@@ -110,6 +111,7 @@ class Agents:
         self._mig = MigManager(api, timing, self._clock.later, mounts)
         self._claims = Claims(api, self._clock.later, logs, wipe_delay)
         self._domains = DomainController(api)
+        self._machines = MachineAgents(api)
 
     def run(self) -> None:
         """Run until the process ends."""
@@ -233,6 +235,7 @@ class Agents:
         if self._is_own("gpu-feature-discovery"):
             self._gfd(node, pods)
         self._device_plugin(node, pods)
+        self._machines.play(node, pods)
         if self._is_own("mig-manager"):
             self._mig.play(node, pods)
         self._metrics.serve(node, [pod for app in EXPORTERS for pod in with_app(pods, app) if is_ready(pod)], pods)
@@ -294,9 +297,9 @@ class Agents:
         """Return whether the condition that an init container waits for is met."""
         if name == INIT:
             return started(pod)
-        if name == CONTAINER:
+        if name == CONTAINER or name in GATES:
             # The driver managers of driver pods have work to do first.
-            return not is_driver(pod)
+            return self._machines.finds(name, node, pod, pods) if name in GATES else not is_driver(pod)
         driver = note(node, "host-driver") == "true" or any(is_ready(item) and is_driver(item) for item in pods)
         if name == "driver-validation" or not driver:
             return driver

@@ -218,7 +218,7 @@ class Drains:
     def _evict(self, drains: list[Drain]) -> None:
         due = [(drain, pod) for drain in drains for pod in drain.pods if drain.is_due(pod)]
         for drain, pod in due:
-            found = eviction.obstacles([pod], self._request.permits)
+            found = self._fleet.obstacles([pod])
             if found:  # the pod has appeared since the plan was made
                 self._fail(drain, eviction.pods_in_the_way(found).msg)
         self._fleet.each(self._request_eviction, [(drain, pod) for drain, pod in due if not drain.result.failed])

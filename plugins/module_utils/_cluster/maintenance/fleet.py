@@ -171,6 +171,10 @@ class Fleet:
             return False
         return self.request.evicts_all or pod in self._gpu_holders
 
+    def obstacles(self, pods: list[Json]) -> list[str]:
+        """Return why pods must not be evicted unless the user permits it."""
+        return eviction.obstacles(pods, self.request.permits)
+
     def patch(self, name: str, make_patch: MakePatch) -> Patched:
         """Patch the newest version of a node; return it, and whether there was anything to change.
 

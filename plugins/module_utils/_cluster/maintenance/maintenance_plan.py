@@ -178,6 +178,7 @@ class NodeChange:
 
 
 Refuse = t.Callable[[GpuOpsError], object]
+FindObstacles = t.Callable[[list[Json]], list[str]]
 
 
 def _stop(error: GpuOpsError) -> t.NoReturn:
@@ -191,10 +192,12 @@ def plan(
     claim: hold.Claim,
     holders_of: HoldersOf,
     refuse: Refuse = _stop,
+    find_obstacles: FindObstacles | None = None,
 ) -> list[NodeChange]:
     """Return what the call changes on each of these nodes. ``refuse`` is told if a permission is missing.
 
-    ``pods`` are the pods on each node that must leave it.
+    ``pods`` are the pods on each node that must leave it. ``find_obstacles`` returns why pods must not be evicted, by
+    default by the rules for pods.
     """
 
     def release(node: Json) -> Json | None:
@@ -207,7 +210,8 @@ def plan(
 
     make_patch = release if request.state == "restored" else take
     changes = [NodeChange(node, make_patch, pods.get(name_of(node), []), claim, holders_of) for node in nodes]
-    found = [obstacle for change in changes for obstacle in eviction.obstacles(change.pods, request.permits)]
+    find = find_obstacles or (lambda listed: eviction.obstacles(listed, request.permits))
+    found = [obstacle for change in changes for obstacle in find(change.pods)]
     if found:
         refuse(eviction.pods_in_the_way(found))
     return changes

@@ -286,6 +286,15 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         # Whether NVIDIA's device plugin gives out what KubeVirt is to give out.
         Permission("apps", "daemonsets", "list", is_optional=True),
     ),
+    "workloads": (
+        *_VERDICT,
+        *_GPU_PODS,
+        *_OTHER_MAINTAINERS,
+        Permission("", "nodes", "get patch"),
+        # How virtual machines with GPUs leave a node, and the stop of those that cannot.
+        Permission("kubevirt.io", "virtualmachineinstances", "get delete", is_optional=True),
+        Permission("kubevirt.io", "kubevirts", "list", is_optional=True),
+    ),
     "diagnose": (
         *_VERDICT,
         *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
@@ -295,6 +304,7 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("node.k8s.io", "runtimeclasses", "list", is_optional=True),
         Permission("resource.k8s.io", "deviceclasses", "list", is_optional=True),
         Permission("resource.nvidia.com", "computedomains", "list", is_optional=True),
+        Permission("kubevirt.io", "virtualmachineinstances", "list", is_optional=True),
         Permission("apiextensions.k8s.io", "customresourcedefinitions", "get", is_optional=True),
         Permission("", "configmaps services", "list", in_namespace=True, is_optional=True),
         Permission("monitoring.coreos.com", "servicemonitors", "list", in_namespace=True, is_optional=True),
@@ -322,6 +332,7 @@ READY: dict[str, tuple[str, ...]] = {
     "usage": ("usage",),
     "verify": ("verify", "workload", "metrics"),
     "kubevirt": ("kubevirt",),
+    "workloads": ("workloads", "evict"),
 }
 """The ClusterRoles that ship with the role preflight, and the operations that each allows.
 

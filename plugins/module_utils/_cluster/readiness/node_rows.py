@@ -23,6 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
     objects,
     operands,
     pods,
+    vm_devices,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import ClaimReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
@@ -39,7 +40,13 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     counted = pods.gpu_pods(cluster, observation.namespace, claims)
     has_devices = any(pool.devices for pool in observation.offered.pools)
     held = device_rows.holders(claims.all()) if has_devices else None
-    return result_of(observation, limits, counted, held=held)
+    return result_of(observation, limits, counted, held=held, machines=_machines(cluster, observation))
+
+
+def _machines(cluster: Cluster, observation: Observation) -> vm_devices.OnNodes | None:
+    """Return the virtual machines with devices, or None if they may not be read. They need a node that gives some."""
+    gives = any(not nodes.runs_containers(node, observation.spec) for node in observation.nodes)
+    return vm_devices.read(cluster) if gives else {}
 
 
 def result_of(
@@ -48,10 +55,12 @@ def result_of(
     counted: t.Sequence[pods.GpuPod] | None,
     verdict: Verdict | None = None,
     held: device_rows.Holders | None = None,
+    machines: vm_devices.OnNodes | None = None,
 ) -> Json:
     """Return the result of gpu_stack_info for what was observed. ``counted`` are the pods with GPUs, or None.
 
-    ``verdict`` is that on the observation, for callers that know it already. ``held`` has the claims of each device.
+    ``verdict`` is that on the observation, for callers that know it already. ``held`` has the claims of each device,
+    and ``machines`` the virtual machines on each node, or None if nobody has read them.
     """
     allocated, doubted = gpus_held(counted or ()), gpus_doubted(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
@@ -65,6 +74,8 @@ def result_of(
             "devices": device_rows.rows(pools.get(objects.name_of(node)), held),
             "device_health": None if counted is None else doubted.get(objects.name_of(node), []),
             "left_out": left_out.get(objects.name_of(node)),
+            "kind": nodes.workload_kind(node, observation.spec),
+            "machines": None if machines is None else machines.get(objects.name_of(node), []),
         }
         for node in gpu_nodes
     ]

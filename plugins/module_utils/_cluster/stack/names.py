@@ -45,11 +45,21 @@ PAUSED = "paused-for-"
 A value that a user had set stays in front of this part: ``mine_paused-for-driver-upgrade``.
 """
 DRIVER_PAUSED = PAUSED + "driver-upgrade"
+VGPU_PAUSED = PAUSED + "vgpu-change"
+CC_PAUSED = PAUSED + "cc-mode-change"
+"""What the vGPU device manager and the Confidential Computing manager write while they change a node. Sources:
+NVIDIA/vgpu-device-manager at acb72704, ``cmd/nvidia-k8s-vgpu-dm/main.go``; NVIDIA/k8s-cc-manager v0.4.3."""
 PRE_INSTALLED = "pre-installed"
 """Value of the driver's deploy label on a node with a pre-installed driver."""
 DRIVER_OWNER = "nvidia.com/gpu-operator.driver.owner"
 """The NVIDIADriver to which a node belongs, from v26.7 on."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
+"""Who gets a node's GPUs, if the ClusterPolicy has sandboxWorkloads enabled. Other values mean the default."""
+CONTAINER = "container"
+VM_PASSTHROUGH = "vm-passthrough"
+VM_VGPU = "vm-vgpu"
+WORKLOAD_KINDS = (CONTAINER, VM_PASSTHROUGH, VM_VGPU)
+"""The values of this label. Source: ``gpuStateLabels`` in ``controllers/state_manager.go``."""
 
 # Labels of nodes, set by GPU Feature Discovery
 

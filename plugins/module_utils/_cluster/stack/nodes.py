@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    CONTAINER,
     DEPLOY_PREFIX,
     GPU_PRESENT,
     GPU_PRODUCT,
@@ -28,6 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
     UPGRADE_SKIP,
     UPGRADE_STATE,
     WORKLOAD_CONFIG,
+    WORKLOAD_KINDS,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
     labels_of,
@@ -99,15 +101,21 @@ def skips_upgrades(node: Json) -> bool:
     return labels_of(node).get(UPGRADE_SKIP) == "true"
 
 
-def runs_containers(node: Json, spec: Json) -> bool:
-    """Return whether this node's GPUs are for containers rather than for virtual machines."""
+def workload_kind(node: Json, spec: Json) -> str:
+    """Return who gets this node's GPUs: ``container``, ``vm-passthrough`` or ``vm-vgpu``.
+
+    ``spec`` is a ClusterPolicy's, whose default counts for a node without a known value of the label.
+    """
     sandbox = spec.get("sandboxWorkloads") or {}
     if not sandbox.get("enabled"):
-        return True
+        return CONTAINER
     kind = labels_of(node).get(WORKLOAD_CONFIG, "")
-    if kind not in ("container", "vm-passthrough", "vm-vgpu"):
-        kind = sandbox.get("defaultWorkload") or "container"
-    return kind == "container"
+    return kind if kind in WORKLOAD_KINDS else str(sandbox.get("defaultWorkload") or CONTAINER)
+
+
+def runs_containers(node: Json, spec: Json) -> bool:
+    """Return whether this node's GPUs are for containers rather than for virtual machines."""
+    return workload_kind(node, spec) == CONTAINER
 
 
 def is_ready(node: Json) -> bool:

@@ -66,4 +66,7 @@ SHARING_LABEL = OwnLabel(names.PLUGIN_CONFIG, "gpuops.nvidia/sharing")
 LAYOUT_LABEL = OwnLabel(names.MIG_CONFIG, "gpuops.nvidia/mig")
 """The name of the MIG layout."""
 
-OWN_LABELS = (SHARING_LABEL, LAYOUT_LABEL)
+KIND_LABEL = OwnLabel(names.WORKLOAD_CONFIG, "gpuops.nvidia/workload-kind")
+"""Who gets the node's GPUs, and when this collection has said so."""
+
+OWN_LABELS = (SHARING_LABEL, LAYOUT_LABEL, KIND_LABEL)

@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.vm_devices import KUBEVIRT_API
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines import (
     device_wishes,
     kubevirt_checks,
@@ -22,7 +23,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_mac
     permitted_devices,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.machine_users import (
-    KUBEVIRT_API,
     MachineUsers,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_machines.node_offers import NodeOffers

@@ -14,14 +14,20 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.vm_devices import (
+    ENDED,
+    INSTANCES,
+    KUBEVIRT_API,
+    devices_of,
+    named,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-KUBEVIRT_API = "kubevirt.io/v1"
 _TYPES_API = "instancetype.kubevirt.io/v1beta1"
 
 MACHINE_KINDS = {
-    "VirtualMachineInstance": (KUBEVIRT_API, "virtualmachineinstances"),
+    "VirtualMachineInstance": (KUBEVIRT_API, INSTANCES),
     "VirtualMachine": (KUBEVIRT_API, "virtualmachines"),
     "VirtualMachineInstancetype": (_TYPES_API, "virtualmachineinstancetypes"),
     "VirtualMachineClusterInstancetype": (_TYPES_API, "virtualmachineclusterinstancetypes"),
@@ -30,8 +36,6 @@ MACHINE_KINDS = {
 
 Source: KubeVirt v1.9.0, ``api/core/v1`` and ``api/instancetype/v1beta1``.
 """
-
-_ENDED = ("Succeeded", "Failed")
 
 User = tuple[str, frozenset[str]]
 """The kind and name of an object, with its node while it runs, and the resources that it asks for."""
@@ -42,11 +46,11 @@ def user_of(kind: str, item: Json) -> User:
     spec = item.get("spec") or {}
     if kind == "VirtualMachine":
         spec = (spec.get("template") or {}).get("spec") or {}
-    if kind == "VirtualMachineInstance" and (item.get("status") or {}).get("phase") in _ENDED:
+    if kind == "VirtualMachineInstance" and (item.get("status") or {}).get("phase") in ENDED:
         spec = {}
-    holder = spec if kind.endswith("Instancetype") else (spec.get("domain") or {}).get("devices") or {}
-    listed = [*(holder.get("gpus") or []), *(holder.get("hostDevices") or [])]
-    names = frozenset(str(each["deviceName"]) for each in listed if each.get("deviceName"))
+    is_type = kind.endswith("Instancetype")
+    of_type = [*(spec.get("gpus") or []), *(spec.get("hostDevices") or [])]
+    names = frozenset(named(of_type) if is_type else devices_of(spec))
     node = (item.get("status") or {}).get("nodeName")
     return f"{kind} {full_name(item)}" + (f" on {node}" if node else ""), names
 

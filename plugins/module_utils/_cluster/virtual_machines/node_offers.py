@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import WORKLOAD_CONFIG
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    VM_PASSTHROUGH,
+    VM_VGPU,
+    WORKLOAD_CONFIG,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
     labels_of,
@@ -27,7 +31,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.virtual_mac
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-FOR_MACHINES = ("vm-passthrough", "vm-vgpu")
+FOR_MACHINES = (VM_PASSTHROUGH, VM_VGPU)
 """The values of the label by which the operator gives a node's GPUs to virtual machines."""
 
 

@@ -172,3 +172,17 @@ def vgpu_of_resource(resource: str) -> str | None:
     """Return the mediated device type of a resource, or None if its name is not that of an NVIDIA vGPU."""
     found = _VGPU.fullmatch(resource)
     return found[1].replace("_", " ") if found else None
+
+
+_WHOLE = re.compile(rf"{re.escape(VENDOR_DOMAIN)}(?:[A-Z0-9_]+|[0-9a-f]{{4}})")
+"""Every name that `resource_of_name` can give, and the id that the plugin gives to what its pci.ids does not have."""
+_BESIDE_GPUS = ("AUDIO", "NVSWITCH", "USB", "UCSI")
+"""Words in the names of functions that are no GPUs. vfio-pci has some of them, too, and the plugin offers them.
+
+Of the 1,931 names in that pci.ids, they take out 113, which are audio and USB functions and NVSwitches.
+"""
+
+
+def names_whole_gpu(resource: str) -> bool:
+    """Return whether a resource has a name that the plugin gives to whole GPUs. Other plugins write in lower case."""
+    return bool(_WHOLE.fullmatch(resource)) and not any(word in resource for word in _BESIDE_GPUS)

@@ -92,6 +92,7 @@ _INCOMPATIBLE = (
         of=("device-plugin", "feature-discovery"),
     ),
     pattern(r"could not load NVML library", "could not load nvml library"),
+    pattern(r"Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND", "failed to initialize nvml: error_library"),
     pattern(r"nvml init failed: ERROR_LIBRARY_NOT_FOUND", "nvml init failed: error_library_not_found"),
     pattern(r"nvml\.Init: error opening libnvidia-ml\.so", "error opening libnvidia-ml.so"),
 )

@@ -22,6 +22,7 @@ _GONE = (
     pattern(r"lstat (?P<group>/dev/vfio/\d+): no such file or directory", "lstat /dev/vfio/"),
     pattern(r"failed to open (?P<group>/dev/vfio/\d+): No such file", "failed to open /dev/vfio/"),
 )
+_NO_CDEV = pattern(r"(?:lstat|open) (?P<file>/dev/vfio/devices/vfio\d+): no such file", "/dev/vfio/devices/vfio")
 _AGENT = (
     pattern(r"Failed to Check if grpc server is working", "failed to check if grpc server is working"),
     pattern(r"timed out connecting to vsock \d+", "timed out connecting to vsock"),
@@ -79,6 +80,19 @@ RULES = (
         patterns=_GONE,
         certainty="likely",
         unlike={"VFIOGroupBusy": _TELL},
+    ),
+    Rule(
+        code="VFIOFileMissing",
+        title="The host has no VFIO files of the newer kind",
+        severity="failure",
+        cause="The machine is to get {file}, a file of the interface IOMMUFD, and the host has none: its kernel is "
+        "built without CONFIG_IOMMUFD and CONFIG_VFIO_DEVICE_CDEV, or no GPU is bound to vfio-pci. KubeVirt 1.9.0 "
+        "hands these files out even with its feature gate IOMMUFD off.",
+        remedy="Run ls /dev/vfio /dev/vfio/devices on the host. If only the first has files, use a release of "
+        "KubeVirt other than 1.9.0, or a kernel with IOMMUFD. If neither has, bind the GPU to vfio-pci.",
+        sources=(f"{_KUBEVIRT}issues/18895",),
+        patterns=(_NO_CDEV,),
+        certainty="likely",
     ),
     Rule(
         code="KataAgentSilent",

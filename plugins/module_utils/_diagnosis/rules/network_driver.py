@@ -26,6 +26,7 @@ _RELOAD = (
     pattern(r"Failed loading kernel module (?P<module>(?:mlx|ib_|rdma)\w+)", "failed loading kernel module "),
     pattern(r"rmmod: ERROR: Module (?P<module>mlx\w+|ib_core|rdma_cm) is in use", "is in use"),
 )
+_BUILD = pattern(r"Failed to build (?P<package>(?:mlnx|mlx|ofa|mofed|doca)[\w.-]*) (?:DEB|RPM)", "failed to build ")
 _BUILDER = "https://github.com/Mellanox/doca-driver-build/"
 
 RULES = (
@@ -40,6 +41,19 @@ RULES = (
         "container an archive with the packages (repoConfig of ofedDriver in the NicClusterPolicy).",
         sources=("https://github.com/Mellanox/network-operator/pull/1450",),
         patterns=_PACKAGES,
+        certainty="likely",
+    ),
+    Rule(
+        code="NetworkDriverDoesNotBuild",
+        title="The network driver does not build for the kernel",
+        severity="failure",
+        cause="The container of the network operator's driver builds {package} for the kernel of the node, and that "
+        "fails: this release of DOCA-OFED does not know the kernel.",
+        remedy="Run uname -r on the node, and compare the kernels that the release notes of DOCA-OFED list. Use a "
+        "newer image (ofedDriver.version of the NicClusterPolicy), or bring the node to a kernel of the list "
+        "(host_kernel_release, and playbooks/upgrade_kernel.yml, which drains the node).",
+        sources=("https://github.com/Mellanox/network-operator/issues/1415",),
+        patterns=(_BUILD,),
         certainty="likely",
     ),
     Rule(

@@ -53,6 +53,9 @@ _NO_DRIVER = (
     pattern(r"Found no NVIDIA driver on your system", "found no nvidia driver on your system"),
     pattern(r"\blibcuda\.so\.1'?: cannot open shared object file", "cannot open shared object file"),
     pattern(r"NVIDIA-SMI couldn't find libnvidia-ml\.so library", "nvidia-smi couldn't find"),
+    pattern(r"CUDA platform is not available because: NVML Shared Library", "cuda platform is not available"),
+    pattern(r"No platform detected, vLLM is running on UnspecifiedPlatform", "vllm is running on unspecifiedplatform"),
+    pattern(r"RuntimeError: Failed to infer device type", "failed to infer device type"),
     pattern(r"JAX was unable to load the CUDA libraries", "jax was unable to load the cuda libraries"),
 )
 

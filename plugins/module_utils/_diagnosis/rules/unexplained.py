@@ -34,6 +34,9 @@ _LEVELS = (
     pattern(r"\"level\": ?\"(?:error|fatal|panic|dpanic)\"", '"level":'),  # zap
     *map(_word, ("error", "fatal", "panic", "critical")),
     pattern(r"\b[A-Z]\w+(?:Error|Exception): ", "error: "),  # Python
+    pattern(r"^\W{0,3}[\w-]+\.go:\d+\] (?:error|failed|unable)\b", ".go:"),  # klog, whose head was cut off
+    pattern(r"\bERROR +\[\d+:\d+\] ", "error "),  # DCGM
+    pattern(r"\bFATAL +\[\d+:\d+\] ", "fatal "),
     pattern(r"Devices:\[\][^,]{0,20},Error:\S", ",error:"),  # a DRA driver's answer to the kubelet
 )
 """How programs mark a line as an error: the forms of klog, logrus, slog, zap, glog, Python and shell scripts."""
@@ -58,10 +61,16 @@ _TROUBLE = tuple(
 )
 """Words that mean trouble, in the lines of programs that mark no level."""
 
+_SOFT = tuple(
+    pattern(rf"\b{words}\b", words)
+    for words in ("fails", "crashes", "crashing", "crashloopbackoff", "unhealthy", "stuck", "not ready")
+)
+"""Words that people and monitors use for trouble. Healthy programs do, too, so they count where a text has no other."""
+
 _HARMLESS = re.compile(
     r"(?:^|[\s|\]])[IWD]\d{4} \d\d:\d\d:\d\d\.\d{6} |\blevel=\"?(?:info|warn|debug|trace)"
     r"|\"level\": ?\"(?:info|warn|debug)|\[(?:INFO|WARN(?:ING)?|DEBUG)\]|(?-i:\b(?:INFO|DEBUG|WARNING)\b)[\s:]"
-    r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping",
+    r"|\b(?:0 errors|no errors?|exit (?:status|code):? 0)\b|retry|ignoring|skipping|Detected non-Tegra platform",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(
@@ -106,6 +115,11 @@ def _left(view: View, sightings: t.Sequence[RuleSighting]) -> list[Hit]:
     return sorted(found.values(), key=lambda hit: not _FATAL.search(hit.line.text))
 
 
+def _cluster(view: View) -> object:
+    """Return the state of a cluster that was looked at. What a pasted table shows is none."""
+    return None if view.evidence.is_pasted else view.evidence.stack
+
+
 def _is_of_gpus(hit: Hit, component: str) -> bool:
     return component not in whose_line.GENERAL or bool(_OF_GPUS.search(hit.line.text))
 
@@ -116,21 +130,30 @@ def _errors(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sight
     The kernel marks no line as an error, and healthy hosts have many that read like one. Those of a live host do not
     count: rules know what it says of GPUs.
     """
-    is_live = bool(view.evidence.stack or view.evidence.hosts)
+    is_live = bool(_cluster(view) or view.evidence.hosts)
     passed_over = {"", "kernel"} if is_live else {""}
     left = [(hit, key) for hit in _left(view, sightings) if (key := component_of(hit, view)) not in passed_over]
     of_gpus = [each for each in left if _is_of_gpus(*each)]
-    for hit, key in of_gpus or ([] if view.evidence.stack or sightings else left):
+    for hit, key in of_gpus or ([] if _cluster(view) or sightings else left):
         yield matches.sighting(hit, "possible", **whose_line.BY_KEY[key].values)
 
 
 def _strangers(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
     """Yield the errors of programs that nothing names, if a text has nothing else."""
-    if view.evidence.stack or sightings:
+    if _cluster(view) or sightings:
         return
     left = _left(view, sightings)
     if not any(component_of(hit, view) for hit in left):
         yield from (matches.sighting(hit, "possible") for hit in left)
+
+
+def _told(view: View, sightings: t.Sequence[RuleSighting]) -> t.Iterator[Sighting]:
+    """Yield what a pasted text tells of GPUs in other words than those of an error, if it has nothing else."""
+    if not view.evidence.is_pasted or sightings or _left(view, sightings):
+        return
+    for hit in (hit for each in _SOFT for hit in view.hits(each)):
+        if _OF_GPUS.search(hit.line.text) and not _HARMLESS.search(hit.line.text):
+            yield matches.sighting(hit, "possible")
 
 
 RULES = (
@@ -158,5 +181,17 @@ RULES = (
         certainty="possible",
         rest=_strangers,
         patterns=(*_LEVELS, *_TROUBLE),
+    ),
+    Rule(
+        code="TroubleToldInWords",
+        title="A text tells of trouble with GPUs",
+        severity="ok",
+        cause="These lines tell that something does not work, and show no error of a program that rules know.",
+        remedy="Give the evidence itself: the log of the program, the description of its pod (kubectl describe pod), "
+        "and the kernel log of the node (journalctl -k -b). Or run playbooks/diagnose.yml on the cluster.",
+        sources=("https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshooting.html",),
+        certainty="possible",
+        rest=_told,
+        patterns=_SOFT,
     ),
 )

@@ -50,11 +50,17 @@ RULES = (
         title="A GPU offers no vGPUs",
         severity="failure",
         cause="The vGPU manager offers no vGPU device for the GPU with index {index}: its virtual functions (SR-IOV) "
-        "are off, its driver did not start it, or this release does not support vGPUs on it.",
+        "are off, its driver did not start it, or its vGPUs are of another kind (vendor-specific VFIO, with vGPU 17 on "
+        "Ada, Hopper and newer GPUs), which this release of the operator does not know.",
         remedy="Run nvidia-smi vgpu -s on the host: it lists the types of each GPU. Read the log of the node's pod "
         "nvidia-vgpu-manager for sriov-manage, and see that SR-IOV is on in the firmware of the host. GPUs that need "
-        "open modules and GSP firmware need a newer vGPU release.",
-        sources=("https://github.com/NVIDIA/cloud-native-docs/pull/76", _GUIDE),
+        "open modules and GSP firmware need a newer vGPU release. If a virtual function has the file "
+        "nvidia/current_vgpu_type in /sys/bus/pci/devices, use a release of the operator that knows this kind.",
+        sources=(
+            "https://github.com/NVIDIA/cloud-native-docs/pull/76",
+            "https://github.com/NVIDIA/vgpu-device-manager/pull/195",
+            _GUIDE,
+        ),
         patterns=(_NO_PARENT,),
         certainty="likely",
         unlike={"VGPUBusMissing": _FRAMEWORK},

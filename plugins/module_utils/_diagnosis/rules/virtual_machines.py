@@ -30,6 +30,9 @@ _NO_IOMMU = (
     pattern(r"\bvfio[\w-]*\b.{0,80}: (?:no iommu_group|No IOMMU)", "iommu"),
     pattern(r"vfio-manage\S*: line \d+: echo: write error: (?:Invalid argument|No such device)", "echo: write error: "),
     pattern(r"Could not get IOMMU Group for device", "could not get iommu group for device"),
+    # vfio_pci_core_register_device of Linux gives -EINVAL for a device without a group.
+    pattern(r"vfio-pci \S+: probe with driver vfio-pci failed with error -22", "failed with error -22"),
+    pattern(r"vfio-pci: probe of \S+ failed with error -22", "failed with error -22"),
 )
 _NOT_PERMITTED = (
     pattern(
@@ -113,6 +116,7 @@ RULES = (
             "https://docs.kernel.org/driver-api/vfio.html",
             "https://github.com/kata-containers/kata-containers/issues/10753",
             f"{_PLUGIN}tree/d26f2374",
+            "https://github.com/geerlingguy/raspberry-pi-pcie-devices/issues/754",
         ),
         patterns=_NO_IOMMU,
         certainty="likely",

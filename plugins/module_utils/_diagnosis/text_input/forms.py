@@ -37,6 +37,8 @@ _OPTION = re.compile(r" (?:-n|--namespace|-l|--tail|--since|-c|--container)[ =]\
 
 _WRAPPED_AT = 70
 """A shorter line was not broken by a terminal."""
+_SAME = 8
+"""A line that begins with as many characters as the one before is the next line of a log, and not the rest of it."""
 _JOINED = 8
 """How many pieces of a line are joined at most."""
 _ENDS = re.compile(r"[.;{}\])>|!?]\s*$")
@@ -73,7 +75,8 @@ def unwrapped(lines: t.Iterable[str]) -> t.Iterator[str]:
     """Yield lines with those joined that a terminal has wrapped: the next one goes on in the middle of a sentence."""
     whole, pieces, last = "", 0, ""
     for line in lines:
-        if 0 < pieces < _JOINED and len(last) >= _WRAPPED_AT and not _ENDS.search(last) and _CONTINUES.match(line):
+        is_next = line[:_SAME] == whole[:_SAME] or _ENDS.search(last) or not _CONTINUES.match(line)
+        if 0 < pieces < _JOINED and len(last) >= _WRAPPED_AT and not is_next:
             whole, pieces, last = f"{whole.rstrip()} {line.strip()}", pieces + 1, line
             continue
         if pieces:

@@ -135,6 +135,7 @@ class Gatherer:
         policy = next(iter(kinds.get(names.CLUSTERPOLICIES, [])), {})
         tables_say = [line for key, row in self._rows.items() if key in rows for line in tables.lines_of(row)]
         return Evidence(
+            is_pasted=True,
             stack=self._readable(lambda: saved_stack.stack_of(kinds, rows.values()), None),
             spec=mask(policy.get("spec") or {}),
             pods=mask(whole),
@@ -339,7 +340,12 @@ class _TextReading:
         for row in rows:
             self._gatherer.add_row(row)
         self._count("row of pods", len(rows))
+        self._below(taken[1:])
         return len(taken)
+
+    def _below(self, lines: list[str]) -> None:
+        """Read what stands right below a table and is no row of it."""
+        self._gatherer.add_lines(forms.unwrapped(tables.others(lines)), self._origin)
 
     def _pod(self, place: int, dummy: int) -> int:
         """Read a row without the head of its table."""
@@ -354,6 +360,7 @@ class _TextReading:
         for event in events:
             self._gatherer.add_object(event, False, "")
         self._count("event", len(events))
+        self._below(taken[1:])
         return len(taken)
 
     def _smi(self, place: int, dummy: int) -> int:

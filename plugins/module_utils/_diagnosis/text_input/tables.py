@@ -60,6 +60,11 @@ def pod_rows(lines: t.Iterable[str], has_namespace: bool) -> t.Iterator[TablePod
             yield TablePod(namespace, found["name"], found["ready"], found["status"], int(found["restarts"]), node)
 
 
+def others(lines: t.Iterable[str]) -> list[str]:
+    """Return the lines that are no row: what somebody has pasted right below a table, such as the log of a pod."""
+    return [line for line in lines if not _POD.match(line[:1000]) and not _EVENT.match(line)]
+
+
 def lines_of(row: TablePod) -> t.Iterator[TextLine]:
     """Yield what a row says by itself, as a line: that the pod was killed for want of memory."""
     if row.status.removeprefix("Init:") == "OOMKilled":

@@ -22,6 +22,11 @@ _NUMBERS = re.compile(r"[0-9][0-9a-f]*(?![a-z])")
 """Numbers, and the rest of an identifier from its first digit on. A word that follows a digit at once stays whole."""
 _KNOWN_FORMS = 50_000
 """Of how many lines, apart from their numbers, the words are remembered. They take 10 MB."""
+MANY_LINES = 10_000
+"""From so many kept lines of one source on, words that were kept `KEPT_OFTEN` times are no longer looked for."""
+KEPT_OFTEN = 100
+_AGAIN = 2000
+"""After how many more kept lines the words are narrowed again."""
 ALL_ERRORS = 2000
 """How many of these are looked at of all sources together. A log of a gigabyte has no more to say here."""
 
@@ -38,14 +43,33 @@ class WantedLines:
     def __init__(self, literals: t.Iterable[str], errors: t.Iterable[Pattern] = ()) -> None:
         self._errors = {each.literal: each.regex for each in errors}
         self._limits = dict.fromkeys(self._errors, KEPT_ERRORS) | dict.fromkeys(literals, KEPT_LINES)
-        self._numbered = [word for word in self._limits if any(map(str.isdigit, word))]
-        self._words = Words(word for word in self._limits if word not in self._numbered)
         self._known: dict[str, tuple[str, ...]] = {}
+        self._look_for(self._limits)
         self._looked_at: collections.Counter[str] = collections.Counter()
         self._kept: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        self._lines: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._narrow_at = MANY_LINES
+
+    def _look_for(self, words: t.Iterable[str]) -> None:
+        self._looked_for = frozenset(words)
+        self._numbered = [word for word in self._looked_for if any(map(str.isdigit, word))]
+        self._words = Words(self._looked_for.difference(self._numbered))
+        self._known.clear()
+
+    def _narrow(self) -> None:
+        """Stop looking for words that a large text has shown often. With a second source, all words count again."""
+        if len(self._lines) != 1:
+            if len(self._looked_for) != len(self._limits):
+                self._look_for(self._limits)
+            return
+        [(source, lines)] = self._lines.items()
+        if lines >= self._narrow_at:
+            self._narrow_at = lines + _AGAIN
+            self._look_for(word for word in self._limits if self._kept[(*source, word)] < KEPT_OFTEN)
 
     def of_lines(self, texts: t.Sequence[str]) -> list[list[str]]:
         """Return for each of a few hundred lines the words that make it one that a rule could match."""
+        self._narrow()
         lowered = [text.lower() for text in texts]
         forms = _without_numbers(lowered)
         self._learn(dict.fromkeys(forms))
@@ -77,4 +101,5 @@ class WantedLines:
         keys = [(node, source, word) for word in words]
         kept = any(self._kept[key] < self._limits[key[2]] for key in keys)
         self._kept.update(keys)
+        self._lines[node, source] += kept
         return kept

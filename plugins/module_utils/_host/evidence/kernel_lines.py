@@ -14,7 +14,8 @@ import re
 
 WANTED = (
     "NVRM|SXid|nvidia|nouveau|nova|Nova|mlx5|pcieport|AER:|PCIe Bus Error|module verification|PKCS#7|Lockdown|"
-    "Out of memory|blocked for more than|state:D|soft lockup|Hardware Error|EDAC|DMAR|AMD-Vi|IO_PAGE_FAULT|gdrdrv|avc:"
+    "Out of memory|blocked for more than|state:D|soft lockup|Hardware Error|EDAC|DMAR|AMD-Vi|IO_PAGE_FAULT|gdrdrv|avc:|"
+    "vfio"
 )
 """What journalctl looks for. Other sources are filtered here by the same words."""
 

@@ -27,6 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     memory,
     node,
     nvidia_packages,
+    passthrough,
     runtimes,
     services,
 )
@@ -59,6 +60,7 @@ SUBSETS: dict[str, tuple[str, ...]] = {
     "kernel": ("kernel",),
     "secure_boot": ("secure_boot",),
     "iommu": ("iommu",),
+    "passthrough": ("passthrough",),
     "acs": ("acs",),
     "services": ("services",),
     "runtimes": ("runtimes",),
@@ -246,6 +248,11 @@ class Gatherer:
     def iommu(self) -> Section:
         """The IOMMU."""
         return pci.iommu(self._host, self._inventory, self._cmdline)
+
+    @functools.cached_property
+    def passthrough(self) -> Section:
+        """What handing the GPUs to virtual machines depends on."""
+        return passthrough.passthrough(self._host, self._inventory)
 
     @functools.cached_property
     def acs(self) -> Section:

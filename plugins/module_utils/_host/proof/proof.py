@@ -16,7 +16,8 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import gpu_checks, machine_checks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.guests import guest_problems
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import gpu_checks, guest_checks, machine_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import (
     PROOF_OUTCOMES,
     Subject,
@@ -38,7 +39,18 @@ CHECKS: dict[str, t.Callable[[Subject], list[Verdict]]] = {
     "proof_persistence": gpu_checks.check_persistence,
     "proof_recovery": gpu_checks.check_recovery,
     "proof_errors": machine_checks.check_errors,
+    "proof_iommu": guest_checks.check_iommu,
+    "proof_iommu_groups": guest_checks.check_groups,
+    "proof_binding": guest_checks.check_binding,
+    "proof_vgpus": guest_checks.check_vgpus,
 }
+_GUESTS = ("proof_iommu", "proof_iommu_groups")
+_FOR_GUESTS = {
+    "container": (),
+    "vm-passthrough": (*_GUESTS, "proof_binding"),
+    "vm-vgpu": (*_GUESTS, "proof_vgpus"),
+}
+"""The checks that a kind of workload has beyond those of all kinds."""
 
 _WITHOUT_DRIVER = ("proof_gpus", "proof_nvswitches", "proof_errors")
 _NO_DRIVER = {
@@ -69,17 +81,22 @@ def _subject(options: t.Mapping[str, t.Any]) -> Subject:
             f"The facts lack {', '.join(missing)}. "
             "Gather the subsets min, gpus, services and xid of gpuops.nvidia.gpu_facts."
         )
+    guest_problems.assert_gathered(facts, options["workload_kind"])
     expected = {name: value for name, value in (options["expected"] or {}).items() if value is not None}
-    return Subject(facts, options["driver"], options["before"] or {}, expected)
+    return Subject(facts, options["driver"], options["before"] or {}, expected, options["workload_kind"])
 
 
 def run_checks(subject: Subject, skip: t.Collection[str] = ()) -> list[Verdict]:
     """Run every check, and return what failed first."""
     verdicts: list[Verdict] = []
+    for_guests = _FOR_GUESTS[subject.workload_kind]
+    others = {name for names in _FOR_GUESTS.values() for name in names if name not in for_guests}
     for name, check in CHECKS.items():
+        if name in others:
+            continue
         if name in skip:
             verdicts.append(Verdict(name, "skipped", "The check is left out by skip."))
-        elif not subject.has_driver and name not in _WITHOUT_DRIVER:
+        elif not subject.has_driver and name not in (*_WITHOUT_DRIVER, *for_guests):
             verdicts.append(Verdict(name, "skipped", _NO_DRIVER[subject.driver]))
         else:
             verdicts += check(subject)

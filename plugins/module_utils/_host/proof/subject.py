@@ -48,12 +48,16 @@ class Findings:
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A host. ``before`` is the record of an earlier proof, or empty, and ``expected`` what the user states."""
+    """A host. ``before`` is the record of an earlier proof, or empty, and ``expected`` what the user states.
+
+    ``workload_kind`` says whom its GPUs serve.
+    """
 
     facts: Json
     driver: str
     before: Json
     expected: Json
+    workload_kind: str = "container"
 
     @property
     def has_driver(self) -> bool:

@@ -33,6 +33,7 @@ EVERYTHING = {
     "kernel",
     "secure_boot",
     "iommu",
+    "passthrough",
     "acs",
     "services",
     "runtimes",

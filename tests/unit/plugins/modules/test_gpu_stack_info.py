@@ -66,6 +66,8 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "claimable": False,
         "devices": [],
         "device_health": [],
+        "kind": "container",
+        "machines": [],
         "left_out": None,
     }
     assert (result["policy"], result["namespace"]) == ("cluster-policy", "gpu-operator")
@@ -229,3 +231,23 @@ def test_without_a_policy_there_is_no_name(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES].clear()
     result = module().result
     assert result["policy"] is None and result["verdict"]["reasons"][0]["code"] == "NoClusterPolicy"
+
+
+def test_the_virtual_machines_on_a_node_with_what_they_have(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES][0]["spec"]["sandboxWorkloads"] = {"enabled": True}
+    api.lists[NODES][1]["metadata"]["labels"]["nvidia.com/gpu.workload.config"] = "vm-passthrough"
+    devices = {"gpus": [{"name": "gpu", "deviceName": "nvidia.com/GA102GL_A10"}]}
+    vm = {"metadata": {"namespace": "research", "name": "windows"}, "spec": {"domain": {"devices": devices}}}
+    status = {"nodeName": "gpu-0001", "phase": "Running"}
+    machines = "/apis/kubevirt.io/v1/virtualmachineinstances"
+    api.lists[machines] = [{**vm, "status": status}, {**vm, "status": {**status, "phase": "Succeeded"}}]
+    rows = module().result["nodes"]
+    assert [row["kind"] for row in rows] == ["container", "vm-passthrough"]
+    expected = [{"name": "research/windows", "devices": ["nvidia.com/GA102GL_A10"]}]
+    assert [row["machines"] for row in rows] == [[], expected]
+    assert [row["machines"] for row in module(allocated=False).result["nodes"]] == [None, None]
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path == machines else None
+    assert [row["machines"] for row in module().result["nodes"]] == [None, None]
+    api.answer = lambda method, path: None
+    del api.lists[machines]
+    assert [row["machines"] for row in module().result["nodes"]] == [[], []]

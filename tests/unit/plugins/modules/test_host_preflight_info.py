@@ -11,6 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import host_preflight_inf
 
 from tests.unit.fakes.host import FakeHost
 from tests.unit.fakes.modules import RunModule
+from tests.unit.plugins.module_utils._host.guests.test_guest_problems import FOR_GUESTS
 from tests.unit.plugins.module_utils._host.test_preflight import FACTS
 
 
@@ -40,3 +41,11 @@ def test_skips_checks(run_module: RunModule) -> None:
 def test_names_missing_facts(run_module: RunModule) -> None:
     failed = run_module("host_preflight_info", facts={"gpus": []})
     assert failed.rc == 1 and "lack driver, nouveau, kernel, secure_boot" in failed.result["msg"]
+
+
+def test_a_host_of_virtual_machines(run_module: RunModule) -> None:
+    done = run_module("host_preflight_info", facts={**FACTS, **FOR_GUESTS}, workload_kind="vm-passthrough")
+    assert done.result["summary"] == {"failures": 0, "warnings": 0, "ok": 11}
+    failed = run_module("host_preflight_info", facts=FACTS, workload_kind="vm-passthrough")
+    assert failed.rc == 1
+    assert "needs the facts iommu, passthrough, acs" in failed.result["msg"]

@@ -79,3 +79,24 @@ def test_a_machine_whose_driver_did_not_come_up(run_module: RunModule, tmp_path:
 def test_names_missing_facts(run_module: RunModule) -> None:
     failed = run_module("host_proof_info", facts={"gpus": []})
     assert failed.rc == 1 and "The facts lack nvswitches, fabric, driver" in failed.result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "proved", "reason"),
+    [
+        ("vfio-pci", True, ""),
+        (None, False, "No driver holds the GPUs"),
+        ("nvidia", False, "Another driver than vfio holds the GPUs 0000:18:00.0 (nvidia)"),
+    ],
+)
+def test_a_host_that_gives_its_gpus_to_virtual_machines(
+    run_module: RunModule, tmp_path: Path, bound: str | None, proved: bool, reason: str
+) -> None:
+    plant(tmp_path, L4, 2, driver=None, bound=bound, iommu="DMA-FQ")
+    host = FakeHost(tmp_path, journalctl=recorded("logs/journal-ubuntu-22.04.txt").splitlines()[0])
+    found = gather.gather(host, ["min", "xid", "iommu", "passthrough", "acs"], 10)
+    done = run_module(
+        "host_proof_info", facts=found, driver="none", workload_kind="vm-passthrough", expected={"bound": True}
+    )
+    assert done.result["proved"] is proved
+    assert done.result["reason"].startswith(reason)

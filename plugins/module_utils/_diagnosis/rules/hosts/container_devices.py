@@ -34,7 +34,9 @@ _CDI_FILE = pattern(
     r"failed to stat CDI host device \\*\"(?P<file>/dev/[^\"\\]+)\\*\": no such file", "failed to stat cdi host device"
 )
 _GRAPHICS = "/dev/dri/"
-_PROGRAM = r"(?:/[\w./-]+/)?(?P<program>nvidia-c(?:ontainer-runtime-hook|ontainer-toolkit|ontainer-cli(?:\.real)?|tk))"
+_PROGRAM = (
+    r"(?:/[\w./-]+/)?(?P<program>nvidia-c(?:ontainer-runtime-hook|ontainer-toolkit|ontainer-cli(?:\.real)?|di-hook|tk))"
+)
 _NO_PROGRAM = (
     pattern(rf"(?:stat|fork/exec|open) {_PROGRAM}: no such file or directory", ": no such file or directory"),
     pattern(rf'exec: \\*"{_PROGRAM}\\*": executable file not found', "executable file not found"),

@@ -77,7 +77,14 @@ _BUILD = (
         )
         for end in ("c", "h")
     ),
+    # Headers of NVIDIA's, named from the folder of the build.
+    pattern(r"(?:^|[\s:])\.?/?common/inc/nv[\w-]*\.h:\d+:\d+: (?:fatal )?error: ", "common/inc/nv"),
+    pattern(r"\bkernel v?(?P<kernel>\d+\.\d+[\w.-]*): (?:error: )?implicit declaration of function", "implicit decl"),
     pattern(r"\*\*\* \[(?:[^\]]*[ /])?nvidia(?:-(?:uvm|drm|modeset|peermem))?/[^\]\s]+\.o\] ", "*** ["),
+)
+_DKMS = pattern(r"\bDKMS make\.log\b.{0,40}\bnvidia", "dkms make.log")
+_MAKE = pattern(
+    rf"make(?:\[\d+\])?: \*\*\* \[\S*/(?:linux-headers-|kernels/){_KERNEL}/Makefile:\d+: \S+\] Error", "*** ["
 )
 _BAD_RETURN = pattern(
     rf"Bad return status for module build on kernel: {_KERNEL}", "bad return status for module build on kernel"
@@ -148,7 +155,7 @@ def _precompiled(view: View) -> t.Iterator[Sighting]:
 
 
 def _built(view: View) -> t.Iterator[Sighting]:
-    for hit in seen.together(view, _BAD_RETURN, _NO_DRIVER):
+    for hit in (*seen.together(view, _BAD_RETURN, _NO_DRIVER), *seen.together(view, _MAKE, _DKMS)):
         yield matches.sighting(hit, "likely")
     for hit in (hit for each in _BUILD for hit in view.hits(each)):
         yield matches.sighting(hit, kernel=hit.values.get("kernel") or _kernel(view, hit.line.node))
@@ -265,13 +272,14 @@ RULES = (
         remedy="Read the end of the build's log (/var/lib/dkms/nvidia/*/build/make.log, or the log of the driver's "
         "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version, or driver.version in "
         "operator_values; then playbooks/upgrade_driver.yml), or an older kernel (host_kernel_release and "
-        "playbooks/upgrade_kernel.yml).",
+        "playbooks/upgrade_kernel.yml). If the compiler is newer than the one of the kernel (cat /proc/version), "
+        "install that one: warnings of former releases are errors of GCC 14 and 15.",
         sources=(
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/526",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/558",
         ),
         check=_built,
-        patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER),
+        patterns=(*_BUILD, _BAD_RETURN, _NO_DRIVER, _DKMS, _MAKE),
         explains=seen.NO_DRIVER - {"DriverBuildFailed"},
     ),
     Rule(

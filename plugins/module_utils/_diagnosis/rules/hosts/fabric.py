@@ -235,8 +235,9 @@ RULES = (
         cause="The GPUs have not joined the NVLink fabric. So CUDA fails with error 802 (system not yet initialized).",
         remedy="Check the fabric manager: with a driver on the host by systemctl status nvidia-fabricmanager, with a "
         "driver container in the log of the driver's pod, on an NVL72 on the switch trays. It must run, and on a host "
-        "it must have exactly the version of the driver. On a machine without NVSwitches, a kernel with random "
-        "addresses may be the cause instead: run journalctl -k -g request_free_mem_region.",
+        "it must have exactly the version of the driver. On HGX B200 and newer it also needs the kernel modules "
+        "mlx5_ib and ib_umad: run lsmod | grep -E 'mlx5_ib|ib_umad'. On a machine without NVSwitches, a kernel with "
+        "random addresses may be the cause instead: run journalctl -k -g request_free_mem_region.",
         sources=(
             _MANAGER,
             "https://github.com/pytorch/pytorch/issues/35710",

@@ -43,6 +43,12 @@ _ONLY_DATACENTER = pattern(r"NVRM: Open nvidia\.ko is only ready for use on Data
 _ONLY_OPEN = pattern(
     r"requires use of the NVIDIA open kernel modules\.?\s*$", "requires use of the nvidia open kernel", "kernel"
 )
+_TOLD_OPEN = pattern(
+    r"\b(?:is|are) only supported by the open (?:GPU )?(?:kernel )?(?:modules|drivers?)"
+    r"|can only be used with the open (?:kernel )?(?:modules|drivers?)",
+    "the open ",
+)
+"""What people write of the kernel's words."""
 _UNSUPPORTED = pattern(
     r"NVRM: installed in this system is not supported by the\s*$", "installed in this system is not", "kernel"
 )
@@ -60,6 +66,7 @@ _NO_DRIVER = (_SMI, pattern(r"modprobe: FATAL: Module nvidia not found", "fatal:
 _MODULE = r"(?P<module>nvidia[_-]peermem|nv_peer_mem|gdrdrv|nvidia[_-]fs)"
 _DIRECT = (
     pattern(rf"\b{_MODULE}: (?:disagrees about version of|Unknown) symbol", "symbol"),
+    pattern(rf"\b{_MODULE}\b.{{0,60}} Unknown symbol (?:nvidia_p2p|ib)_\w+", "unknown symbol "),
     pattern(rf"could not insert (?:module )?'?(?:[\w./-]*/)?{_MODULE}(?:\.ko)?'?: ", "could not insert"),
 )
 
@@ -110,6 +117,8 @@ def _only_open(view: View) -> t.Iterator[Sighting]:
     for hit in view.hits(_ONLY_OPEN):
         if not seen.gpus(view, hit.line.node):
             yield matches.sighting(hit, model="A GPU of this host")
+    for hit in view.hits(_TOLD_OPEN):
+        yield matches.sighting(hit, "likely", model="A GPU of this host")
 
 
 def _module_type(view: View, node: str) -> str | None:
@@ -246,7 +255,7 @@ RULES = (
             "https://github.com/getsolus/packages/issues/5575",
         ),
         check=_only_open,
-        patterns=(_ONLY_OPEN,),
+        patterns=(_ONLY_OPEN, _TOLD_OPEN),
         explains=seen.NO_DRIVER | seen.NO_GPU,
     ),
     Rule(

@@ -18,12 +18,15 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import pci_ids
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import MELLANOX, NVIDIA
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, known_if, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DEVICES = "/sys/bus/pci/devices"
-_IOMMU_GROUPS = "/sys/kernel/iommu_groups"
+IOMMU_GROUPS = "/sys/kernel/iommu_groups"
+_ACPI_TABLES = "/sys/firmware/acpi/tables"
+_IOMMU_TABLES = ("DMAR", "IVRS")
+"""The tables in which the firmware describes the IOMMU of an Intel and of an AMD processor."""
 PCI_IDS = ("/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids")
 
 _GPU_CLASSES = ("0x0300", "0x0302")
@@ -195,22 +198,32 @@ def nvswitches(inventory: Inventory) -> Section:
 
 def iommu(host: Host, inventory: Inventory, cmdline: t.Sequence[str]) -> Section:
     """Return whether an IOMMU is on, its mode, and which devices share a group with a GPU."""
-    groups = host.names(_IOMMU_GROUPS)
+    groups = host.names(IOMMU_GROUPS)
     gpu_groups = [_gpu_group(host, device) for device in inventory.gpus]
     first = next((entry["group"] for entry in gpu_groups if entry["group"] is not None), groups[0] if groups else None)
-    kind = host.read(f"{_IOMMU_GROUPS}/{first}/type")
+    kind = host.read(f"{IOMMU_GROUPS}/{first}/type")
     facts = {
         "enabled": bool(groups),
         "mode": iommu_mode(kind, cmdline) if groups else None,
         "groups": len(groups),
         "gpu_groups": gpu_groups,
+        "firmware_tables": _firmware_tables(host),
     }
     mode = unknown("The IOMMU is off") if not groups else known_from("sysfs" if kind else "/proc/cmdline")
-    return Section(facts, {"": known_from("sysfs"), "mode": mode})
+    tables = known_if(facts["firmware_tables"], _ACPI_TABLES, "Only the ACPI tables of an x86 host tell")
+    return Section(facts, {"": known_from("sysfs"), "mode": mode, "firmware_tables": tables})
+
+
+def _firmware_tables(host: Host) -> list[str] | None:
+    """Return the tables in which the firmware offers an IOMMU. Arm's table is there without an IOMMU, too."""
+    tables = host.names(_ACPI_TABLES)
+    if not tables or host.machine() != "x86_64":
+        return None
+    return [name for name in _IOMMU_TABLES if name in tables]
 
 
 def _gpu_group(host: Host, device: Device) -> Json:
-    members = [] if device.iommu_group is None else host.names(f"{_IOMMU_GROUPS}/{device.iommu_group}/devices")
+    members = [] if device.iommu_group is None else host.names(f"{IOMMU_GROUPS}/{device.iommu_group}/devices")
     return {
         "gpu": device.address,
         "group": device.iommu_group,

@@ -14,6 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflig
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
+from tests.unit.plugins.module_utils._host.guests.test_guest_problems import FOR_GUESTS
 
 FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
@@ -36,12 +37,25 @@ HEALTHY = preflight.CheckedHost(
     machine="x86_64",
     free={"/var/lib": 100 * preflight.GIB, "/boot": preflight.GIB},
     clock=True,
-    modules={"ib_umad": True, "mlx5_core": True},
+    modules={"ib_umad": "loaded", "mlx5_core": "available"},
     driver="container",
     precompiled=False,
     remove_host_driver=False,
     operator_version="v26.7.0",
 )
+
+
+FOR_CONTAINERS = [
+    "host_gpus",
+    "host_operating_system",
+    "host_kernel",
+    "host_modules",
+    "host_imex",
+    "host_secure_boot",
+    "host_disk",
+    "host_clock",
+    "host_driver",
+]
 
 
 def loaded(name: str) -> dict[str, t.Any]:
@@ -62,9 +76,35 @@ def worst(given: preflight.CheckedHost) -> preflight.CheckFinding:
 
 def test_a_healthy_host_has_one_finding_for_each_check() -> None:
     findings = preflight.run_checks(HEALTHY)
-    assert [finding.level for finding in findings] == ["ok"] * len(preflight.CHECKS)
-    assert [finding.check for finding in findings] == list(preflight.CHECKS)
+    assert {finding.level for finding in findings} == {"ok"}
+    assert [finding.check for finding in findings] == FOR_CONTAINERS
     assert preflight.run_checks(HEALTHY, preflight.CHECKS) == []
+
+
+def test_a_healthy_host_of_virtual_machines() -> None:
+    for kind, own in (("vm-passthrough", "host_vfio"), ("vm-vgpu", "host_vgpu")):
+        given = dataclasses.replace(HEALTHY, facts={**FACTS, **FOR_GUESTS}, workload_kind=kind)
+        findings = preflight.run_checks(given)
+        assert {finding.level for finding in findings} == {"ok"}, findings
+        names = ["host_iommu", "host_iommu_groups", own, "host_virtualization"]
+        assert [finding.check for finding in findings] == [*FOR_CONTAINERS[:3], *names, *FOR_CONTAINERS[5:]]
+
+
+def test_a_gpu_of_virtual_machines_is_not_for_containers() -> None:
+    held = worst(subject({"gpus": [{"pci_address": "0000:18:00.0", "lost": False, "bound_driver": "vfio-pci"}]}))
+    assert (held.check, held.level) == ("host_driver", "warning")
+    assert held.message == wording(
+        "vfio holds the GPUs 0000:18:00.0 for virtual machines, so containers cannot have them."
+    )
+
+
+def test_unsigned_modules_matter_to_vgpus_and_not_to_passthrough() -> None:
+    facts = {**FACTS, **FOR_GUESTS, "secure_boot": {"enabled": True, "lockdown": "integrity"}}
+    by_kind = {
+        kind: worst(dataclasses.replace(HEALTHY, facts=facts, workload_kind=kind)).level
+        for kind in ("container", "vm-passthrough", "vm-vgpu")
+    }
+    assert by_kind == {"container": "failure", "vm-passthrough": "ok", "vm-vgpu": "failure"}
 
 
 XID = {"kind": "xid", "gpu": "0000:18:00.0", "recovery_action": None}
@@ -177,7 +217,7 @@ SECURE = {"secure_boot": {"enabled": True}}
             wording("Secure boot is on, and neither the kernel nor the firmware knows the driver's signer, gpu-4 key."),
         ),
         (
-            subject({"fabric": {"kind": "nvlink5"}}, modules={"ib_umad": False, "mlx5_core": False}),
+            subject({"fabric": {"kind": "nvlink5"}}, modules={"ib_umad": "missing", "mlx5_core": "missing"}),
             "host_modules",
             "failure",
             wording(
@@ -308,7 +348,8 @@ def test_the_modules_of_the_fabric() -> None:
     assert worst(subject(nvlink5)).level == "ok"
     assert worst(subject(nvlink5, modules={"ib_umad": None, "mlx5_core": None})).level == "ok"
     assert (
-        worst(subject({"fabric": {"kind": "nvswitch"}}, modules={"ib_umad": False, "mlx5_core": False})).level == "ok"
+        worst(subject({"fabric": {"kind": "nvswitch"}}, modules={"ib_umad": "missing", "mlx5_core": "missing"})).level
+        == "ok"
     )
 
 
@@ -343,6 +384,7 @@ def test_inspecting_a_host(tmp_path: Path) -> None:
     host.put("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')
     host.put("/var/lib/x", "")
     options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    options["workload_kind"] = "container"
     options["remove_host_driver"] = True
     assert (preflight.inspect(host, options).system, preflight.inspect(host, options).clock) == ("rocky 9.4", None)
     assert list(preflight.inspect(host, options).free) == ["/var/lib"]
@@ -358,32 +400,31 @@ def test_inspecting_a_host(tmp_path: Path) -> None:
         ({}, {"ib_umad": None, "mlx5_core": None}),
         (
             {"lib/modules/6.8/modules.dep": "kernel/drivers/infiniband/core/ib_umad.ko.zst: kernel/ib_core.ko.zst\n"},
-            {"ib_umad": True, "mlx5_core": False},
+            {"ib_umad": "available", "mlx5_core": "missing"},
         ),
         (
             {
                 "lib/modules/6.8/modules.dep": "updates/dkms/mlx5_core.ko:\n",
                 "lib/modules/6.8/modules.builtin": "kernel/drivers/infiniband/core/ib_umad.ko\n",
             },
-            {"ib_umad": True, "mlx5_core": True},
+            {"ib_umad": "builtin", "mlx5_core": "available"},
         ),
         (
             {
                 "lib/modules/6.8/modules.dep": "kernel/x/mlx5_core_other.ko: kernel/y/not_ib_umad.ko\n",
-                "sys/module/mlx5_core/version": "1",
+                "sys/module/mlx5_core/initstate": "live",
             },
-            {"ib_umad": False, "mlx5_core": True},
+            {"ib_umad": "missing", "mlx5_core": "loaded"},
         ),
     ],
 )
-def test_finding_the_modules_of_the_fabric(
-    tmp_path: Path, files: dict[str, str], found: dict[str, bool | None]
-) -> None:
+def test_finding_the_modules_of_the_fabric(tmp_path: Path, files: dict[str, str], found: dict[str, str | None]) -> None:
     host = FakeHost(tmp_path)
     host.put("/proc/sys/kernel/osrelease", "6.8\n")
     for path, text in files.items():
         host.put(f"/{path}", text)
     options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    options["workload_kind"] = "container"
     assert preflight.inspect(host, {**options, "remove_host_driver": False}).modules == found
 
 

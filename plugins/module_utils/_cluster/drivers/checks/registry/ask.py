@@ -66,6 +66,8 @@ class Answer:
     message: str = ""
     lacks: tuple[str, ...] = ()
     """The architectures that the image is not published for, of those that were asked for."""
+    digest: str = ""
+    """The digest of the image or index, if the registry says it."""
 
 
 class _RefusalError(Exception):
@@ -106,7 +108,8 @@ class Asker:
             if e.state == "unreachable":
                 self._down[place.host] = e.message
             return Answer(image, str(place), e.state, e.message)
-        return Answer(image, str(place), state, message, lacks)
+        digest = reply.headers.get("docker-content-digest", "") if state == "exists" else ""
+        return Answer(image, str(place), state, message, lacks, digest)
 
     def _lacks(
         self, place: image_name.ImageName, key: _keys.Key | None, reply: _Reply, wanted: t.Collection[str]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, maintain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, eviction, maintain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import (
     NodeChange,
     plan,
@@ -79,6 +79,9 @@ class FakeFleet:
 
     def patch_all(self, patches: t.Mapping[str, t.Any]) -> tuple[dict, dict]:
         return {name: self.patch(name, make_patch) for name, make_patch in patches.items()}, {}
+
+    def obstacles(self, pods: list[Json]) -> list[str]:
+        return eviction.obstacles(pods, self.request.permits)
 
     def evict(self, pod: Json) -> str | None:
         if not self.refusal:

@@ -171,7 +171,7 @@ def test_the_shipped_cluster_roles_are_up_to_date() -> None:
 
 def test_every_operation_but_those_that_read_or_share_out_is_written_down() -> None:
     assert permissions.OPERATIONS.keys() - NEEDED.keys() == {
-        *("claims", "diagnose", "domains", "scheduling", "namespaces", "kubevirt"),
+        *("claims", "diagnose", "domains", "scheduling", "namespaces", "kubevirt", "workloads"),
     }
 
 

@@ -28,6 +28,8 @@ from tests.unit import diagnosed
         ("vfio 0000:01:00.0: failed to open /dev/vfio/1: Device or resource busy", "VFIOGroupBusy"),
         # https://github.com/harvester/harvester/issues/7348
         ("spec: failed to generate spec: lstat /dev/vfio/39: no such file or directory", "VFIOGroupMissing"),
+        # https://github.com/kubevirt/kubevirt/issues/18895
+        ("failed to generate spec: lstat /dev/vfio/devices/vfio0: no such file or directory", "VFIOFileMissing"),
         # https://github.com/kata-containers/kata-containers/issues/10470
         ("ctr: failed to create shim task: timed out connecting to vsock 1521785742:1024: unknown", "KataAgentSilent"),
         # https://github.com/NVIDIA/gpu-operator/issues/1356

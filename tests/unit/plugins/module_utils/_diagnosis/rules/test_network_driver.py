@@ -23,6 +23,8 @@ from tests.unit import diagnosed
         ),
         # https://support.crusoecloud.com/hc/en-us/articles/47917278400923
         ("Storage modules are loaded for current driver, terminating", "NetworkDriverKeepsStorage", "certain"),
+        # https://github.com/Mellanox/network-operator/issues/1415
+        ("Failed to build mlnx-nvme DEB", "NetworkDriverDoesNotBuild", "likely"),
         # https://github.com/Mellanox/doca-driver-build/issues/52
         ("Failed loading kernel module mlx5_ib:[FAILED[]", "NetworkDriverReloadFails", "likely"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.explain import explain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
@@ -92,3 +93,40 @@ def test_errors_without_gpus_do_not_count_on_a_cluster() -> None:
     line = TextLine("E0904 09:35:53.754750 312 kubelet.go:84] the moon is full", "unit", "journal of kubelet", NODE)
     assert not diagnosed.found(RULES, line, stack=diagnosed.stack(diagnosed.row()))
     assert [*diagnosed.found(RULES, line)] == ["UnexplainedError"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "health.go:142] Error waiting for event: ERROR_UNKNOWN",
+        "2024-05-24 10:22:29.245 ERROR [5231:5273] [[Moon]] Rise() returned Object is in an undefined state",
+    ],
+)
+def test_a_line_whose_head_was_cut_off_and_one_of_dcgm(text: str) -> None:
+    assert [*explained(text)] in (["UnknownError"], ["UnexplainedError"])
+
+
+def explained(text: str) -> dict[str, str]:
+    """Return the codes and certainties of a pasted text."""
+    found = explain({"text": text, "path": "", "limit_mib": 1})["findings"]
+    return {each["code"]: each["certainty"] for each in found}
+
+
+def test_people_tell_of_trouble_in_their_own_words() -> None:
+    assert explained("Since Monday the GPU Operator of node-1 crashes whenever the moon is full.") == {
+        "TroubleToldInWords": "possible"
+    }
+    assert explained("The moon fails to rise.") == {}
+    assert explained("ERROR: the moon is full\nThe GPU is stuck.") == {"UnknownError": "possible"}
+
+
+TABLE = """NAME                          READY   STATUS    RESTARTS   AGE
+nvidia-dcgm-exporter-46bnm    1/1     Running   0          25h
+"""
+
+
+def test_a_log_right_below_a_table_of_pods_is_read() -> None:
+    assert explained(f'{TABLE}time=2025-06-06T06:31:16Z level=ERROR msg="the moon is full"') == {
+        "UnknownError": "possible"
+    }
+    assert explained(TABLE) == {}

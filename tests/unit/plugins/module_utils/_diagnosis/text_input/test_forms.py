@@ -61,6 +61,7 @@ def test_a_line_that_a_terminal_has_wrapped_is_one_line() -> None:
         ["a" * 80, "program: says this"],
         ["a" * 80, "time=2026 level=info"],
         ["a" * 80, "                an indented block"],
+        [f"worker-0:12:34 [0] misc/net.cc:1 {'a' * 80}", "worker-0:12:34 [0] NCCL INFO -> 2"],
     ],
 )
 def test_lines_that_stay_apart(lines: list[str]) -> None:

@@ -62,3 +62,16 @@ def test_identifiers_are_no_part_of_a_form_and_a_word_behind_a_digit_is() -> Non
 def test_lines_that_contain_an_end_of_line_are_taken_one_by_one() -> None:
     wanted = wanted_lines.WantedLines(("error",))
     assert wanted.of_lines(["1\nerror 22", "x 3"]) == [["error"], []]
+
+
+def test_a_large_text_of_one_source_is_no_longer_searched_for_what_it_shows_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wanted_lines, "MANY_LINES", wanted_lines.KEPT_OFTEN)
+    wanted = wanted_lines.WantedLines(("nvrm", "moon", "error 401"))
+    line = "nvrm error 401"
+    for dummy in range(wanted_lines.KEPT_OFTEN):
+        assert wanted.is_kept("n", "log", *wanted.of_lines([line]))
+    assert wanted.of_lines([line, "nvrm moon"]) == [[], ["moon"]]
+    assert wanted.is_kept("n", "other", ["moon"])
+    assert wanted.of_lines([line]) == [["nvrm", "error 401"]]

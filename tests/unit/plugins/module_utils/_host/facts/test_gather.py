@@ -31,7 +31,7 @@ def test_an_unknown_subset_is_an_error() -> None:
     with pytest.raises(GpuOpsError) as error:
         gather.select_subsets(["gpu", "all", "cpu"])
     assert error.value.msg == wording(
-        "There is no subset gpu, cpu. gather_subset accepts all, min, system, pci, gpus, nics, driver, nouveau, initramfs, kernel, secure_boot, iommu, acs, services, runtimes, xid, hugepages, numa, node, files, reboot, each also with a ! before it."
+        "There is no subset gpu, cpu. gather_subset accepts all, min, system, pci, gpus, nics, driver, nouveau, initramfs, kernel, secure_boot, iommu, passthrough, acs, services, runtimes, xid, hugepages, numa, node, files, reboot, each also with a ! before it."
     )
 
 

@@ -15,18 +15,22 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject 
 from hypothesis import given
 from inline_snapshot import snapshot as wording
 
+from tests.unit.plugins.module_utils._host.guests.test_guest_problems import FOR_GUESTS, KERNEL
 from tests.unit.plugins.module_utils._host.proof.test_subject import BEFORE, FACTS, GPU
 
 
 def options(**values: t.Any) -> dict[str, t.Any]:
-    nothing: dict[str, t.Any] = {"before": {}, "expected": {}, "skip": []}
+    nothing: dict[str, t.Any] = {"before": {}, "expected": {}, "skip": [], "workload_kind": "container"}
     return {"facts": copy.deepcopy(FACTS), "driver": "host", **nothing, **values}
+
+
+FOR_CONTAINERS = list(CHECKS)[:10]
 
 
 def test_a_healthy_host_is_proved() -> None:
     result = prove(options(before=BEFORE, expected={"version": "580", "gpus": 2, "model": None, "persistence": True}))
     assert (result["proved"], result["reason"]) == (True, "")
-    assert [finding["check"] for finding in result["findings"]] == list(CHECKS)
+    assert [finding["check"] for finding in result["findings"]] == FOR_CONTAINERS
     assert result["summary"] == {"failed": 0, "unknown": 0, "passed": 10, "skipped": 0}
     assert result["record"] == BEFORE
 
@@ -88,6 +92,21 @@ def test_a_check_that_is_left_out() -> None:
         "message": wording("The check is left out by skip."),
         "remedy": "",
     } in result["findings"]
+
+
+@pytest.mark.parametrize(("kind", "own"), [("vm-passthrough", "proof_binding"), ("vm-vgpu", "proof_vgpus")])
+def test_a_host_of_virtual_machines(kind: str, own: str) -> None:
+    facts = {**copy.deepcopy(FACTS), **copy.deepcopy(FOR_GUESTS), "kernel": KERNEL}
+    facts["driver"].update(loaded=False, version=None, matches=None)
+    given = {"facts": facts, "driver": "none", "workload_kind": kind}
+    result = prove(options(**given))
+    assert result["proved"] is True
+    for_guests = ["proof_iommu", "proof_iommu_groups", own]
+    assert sorted(finding["check"] for finding in result["findings"]) == sorted([*FOR_CONTAINERS, *for_guests])
+    assert prove(options(**given, skip=for_guests))["summary"]["passed"] == 2
+    facts["iommu"]["enabled"] = False
+    broken = prove(options(**given))
+    assert (broken["proved"], broken["summary"]["failed"], broken["summary"]["unknown"]) == (False, 1, 1)
 
 
 def test_no_statements() -> None:

@@ -126,6 +126,7 @@ def test_devices_that_share_a_group_with_a_gpu(tmp_path: Path) -> None:
             {"gpu": "0000:18:00.0", "group": 20, "shared_with": ["0000:17:01.0"]},
             {"gpu": "0000:2a:00.0", "group": 21, "shared_with": []},
         ],
+        "firmware_tables": None,
     }
     assert section.sources["mode"] == {"source": "sysfs", "reason": None}
 
@@ -148,8 +149,36 @@ def test_an_iommu_that_is_off(tmp_path: Path) -> None:
         "mode": None,
         "groups": 0,
         "gpu_groups": [{"gpu": "0000:18:00.0", "group": None, "shared_with": []}],
+        "firmware_tables": None,
     }
     assert section.sources["mode"] == {"source": None, "reason": "The IOMMU is off"}
+
+
+class ArmHost(FakeHost):
+    def machine(self) -> str:
+        return "aarch64"
+
+
+@pytest.mark.parametrize(
+    ("kind", "tables", "found"),
+    [
+        (FakeHost, ["DMAR", "APIC"], ["DMAR"]),
+        (FakeHost, ["IVRS"], ["IVRS"]),
+        (FakeHost, ["APIC"], []),
+        (FakeHost, [], None),
+        # An Arm server describes its buses in IORT, with or without an IOMMU.
+        (ArmHost, ["IORT"], None),
+    ],
+)
+def test_whether_the_firmware_offers_an_iommu(
+    tmp_path: Path, kind: type[FakeHost], tables: list[str], found: list[str] | None
+) -> None:
+    host = kind(tmp_path)
+    for name in tables:
+        write(tmp_path / "sys/firmware/acpi/tables" / name, "")
+    section = iommu(host, scan(host), [])
+    assert section.facts["firmware_tables"] == found
+    assert (section.sources["firmware_tables"]["reason"] is None) is (found is not None)
 
 
 @pytest.mark.parametrize(
