@@ -15,6 +15,7 @@ description:
   - The column IN USE has, for each resource, how many devices pods hold and how many they can get together. If nobody
     has counted what pods hold, the column is called OFFERS and has what they can get. Resources are named if the fleet
     has several.
+  - The column STATE also says how many of the GPUs that pods hold are unhealthy.
   - The table fits a terminal of 80 columns. If it is too wide, a driver that all nodes have moves to the last line, and
     then the names of nodes get lines of their own.
 positional: limit
@@ -63,6 +64,7 @@ import textwrap
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_health
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import UPGRADE_FINISHED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
@@ -190,15 +192,20 @@ def _is_counted(totals: list[Devices]) -> bool:
 def _state(node: Json) -> list[str]:
     upgrade = node.get("upgrade_state") or ""
     waiting_for = node.get("waiting_for") or {}
-    allocatable = node.get("allocatable") or {}
     states = [
         *(["NotReady"] if not node.get("ready", True) else []),
         *(["cordoned"] if node.get("cordoned") else []),
         *([upgrade] if upgrade not in UPGRADE_FINISHED else []),
         *(f"{operand} {status}" for operand, status in sorted(waiting_for.items())),
-        *(["no GPU"] if not any(allocatable.values()) else []),
+        *filter(None, [device_health.counted_sick(node)]),
+        *([] if _has_gpus(node) else ["no GPU"]),
     ]
     return [line for text in states for line in textwrap.wrap(text, _STATE_WIDTH, **_WHOLE_WORDS)] or [_HEALTHY]
+
+
+def _has_gpus(node: Json) -> bool:
+    """Return whether pods can get GPUs, from the device plugin or by claims."""
+    return bool(node.get("claimable")) or any((node.get("allocatable") or {}).values())
 
 
 def _totals(nodes: list[Json], everywhere: str) -> list[str]:

@@ -70,7 +70,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_health, names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -156,8 +156,20 @@ def _gpus(nodes: list[Json], expected: t.Mapping[str, t.Any], left_out: dict[str
     by_name = {node["name"]: node for node in nodes}
     for name in sorted({*by_name, *expected}):
         node = by_name.get(name)
-        failure = _allocatable(node, expected.get(name)) if node else "The node is missing, or has no GPU."
+        failure = _offered(node, expected.get(name)) if node else "The node is missing, or has no GPU."
         yield _excused(_check("gpus", name, failure), "" if name in expected else left_out.get(name, ""))
+
+
+def _offered(node: Json, wanted: int | dict[str, int] | None) -> str:
+    """Return what is wrong with the GPUs that pods can get, and with those that they hold."""
+    return " ".join(filter(None, [_allocatable(node, wanted), _held(node)]))
+
+
+def _held(node: Json) -> str:
+    """Return which of the GPUs that pods hold are unhealthy. A node may go on to offer them."""
+    found = device_health.counted_sick(node)
+    remedy = "Look for Xid errors in journalctl -k on the node, and drain it to reset the GPU or reboot."
+    return f"Pods hold {found} ({device_health.sick_text(node)}). {remedy}" if found else ""
 
 
 def _allocatable(node: Json, wanted: int | dict[str, int] | None) -> str:

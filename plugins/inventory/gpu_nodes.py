@@ -21,8 +21,10 @@ description:
     V(gpu.nvidia.com), V(mig.nvidia.com) or V(vfio.gpu.nvidia.com), beside the resources of a device plugin. On a node
     that offers its GPUs by claims alone, C(product), C(gpus) and C(memory_mib) are those of its devices.
   - C(gpu_node.devices) and C(gpu_node.claimable) are null if this user may not list ResourceSlices.
-  - C(gpu_node.state) is C(ready), C(degraded) (fewer devices than the node has), C(without_gpus), C(cordoned),
-    C(dividing), C(upgrading), C(failed) (an upgrade or a MIG change) or C(down) (the kubelet is not Ready).
+  - C(gpu_node.state) is C(ready), C(degraded) (fewer devices than the node has, or with O(free=true) an unhealthy GPU
+    that a pod holds), C(without_gpus), C(cordoned), C(dividing), C(upgrading), C(failed) (an upgrade or a MIG change)
+    or C(down) (the kubelet is not Ready).
+  - C(gpu_node.device_health) is null without O(free=true), which reads the pods.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster

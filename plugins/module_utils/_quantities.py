@@ -11,6 +11,7 @@ Source: k8s.io/apimachinery v0.36.3, ``pkg/api/resource/quantity.go``.
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 from fractions import Fraction
@@ -25,7 +26,13 @@ def parsed(value: object) -> Fraction | None:
     """Return the number that a quantity means, or None if a text or a number is no quantity."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
-    found = _FORM.fullmatch(str(value).strip())
+    return _of_text(str(value).strip())
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_text(text: str) -> Fraction | None:
+    """Return the number that a text means. A fleet has few different ones: one for all GPUs of a model."""
+    found = _FORM.fullmatch(text)
     if not found:
         return None
     number, suffix, exponent = found.groups()

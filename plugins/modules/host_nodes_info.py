@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_nodes_info
-short_description: "Plumbing of the role host_change: find the cluster's nodes of hosts, whatever their names"
+short_description: Find the cluster's nodes of hosts, whatever their names
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:

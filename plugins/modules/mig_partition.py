@@ -85,6 +85,12 @@ options:
         layout.
     type: bool
     default: false
+  after_drain:
+    description:
+      - In check mode, plan as if the processes in the way had ended, since the pods to which they belong leave the node
+        before a run. A run itself fails while processes are in the way.
+    type: bool
+    default: false
   driver_root:
     description: Path to the file system of a driver container. The module refuses such a driver.
     type: path
@@ -216,6 +222,7 @@ SPEC = ArgumentSpec(
         "layout": _ENTRY.as_list(required=True),
         "persistent": {"type": "bool", "default": True},
         "allow_kubernetes_node": {"type": "bool", "default": False},
+        "after_drain": {"type": "bool", "default": False},
         "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
         "timeout": {"type": "int", "default": 300},
     },

@@ -271,6 +271,86 @@ def test_surveys_and_inventory_set_variables_that_exist() -> None:
     assert answers <= asked, "AWX drops answers for which a job template of the workflow has no question"
 
 
+ROLES = {path.name: path for path in (ROOT / "roles").iterdir()}
+
+
+def plays_of(path: Path) -> t.Iterator[dict[str, t.Any]]:
+    """Yield the plays of a playbook, and what it imports and includes."""
+    for play in yaml.safe_load(path.read_text()):
+        yield play
+        for item in mappings(play):
+            for key in ("import_playbook", "include_tasks", "import_tasks"):
+                other = path.parent / str(item.get(f"ansible.builtin.{key}", "none"))
+                yield from plays_of(other) if other.is_file() else ()
+
+
+def mappings(data: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """Yield every mapping in plays or tasks."""
+    if isinstance(data, dict):
+        yield data
+    for each in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from mappings(each)
+
+
+def roles_in(data: t.Any) -> t.Iterator[tuple[str, str, dict[str, t.Any]]]:
+    """Yield the roles that plays or tasks run, each with its entry point and the variables that it gets there."""
+    for item in mappings(data):
+        called = item.get("ansible.builtin.include_role") or item.get("ansible.builtin.import_role") or item
+        name = str(called.get("name" if called is not item else "role", "")).removeprefix("gpuops.nvidia.")
+        if name in ROLES:
+            yield name, called.get("tasks_from", "main"), item.get("vars") or {}
+
+
+def tasks_of(role: str, entry: str) -> t.Iterator[dict[str, t.Any]]:
+    """Yield the tasks of an entry point of a role, and those of the files that it includes."""
+    for item in mappings(yaml.safe_load((ROLES[role] / "tasks" / f"{entry}.yml").read_text()) or []):
+        yield item
+        included = item.get("ansible.builtin.include_tasks") or item.get("ansible.builtin.import_tasks")
+        if included and (ROLES[role] / "tasks" / included).is_file():
+            yield from tasks_of(role, included.removesuffix(".yml"))
+
+
+def permissions(role: str, entry: str, given: dict[str, t.Any]) -> set[str]:
+    """Return the words without which a role and those that it runs refuse: those that modules take as allow_disruption,
+    and those that the inventory alone decides about. A word whose default is another word is that one.
+    """
+    defaults = {**(yaml.safe_load((ROLES[role] / "defaults" / "main.yml").read_text()) or {}), **given}
+    found = set()
+    for item in tasks_of(role, entry):
+        found |= set(re.findall(r"\b(\w+_allow_disruption)\b", str(item.get("allow_disruption", ""))))
+        conditions = item.get("when") if "ansible.builtin.fail" in item else []
+        found |= asked_for([conditions] if isinstance(conditions, str) else conditions or [], defaults)
+        called = item.get("ansible.builtin.include_role") or item.get("ansible.builtin.import_role")
+        for name, start, more in roles_in([item] if called else []):
+            found |= permissions(name, start, more)
+    chained = {each: re.match(r"{{ (\w+_allow_disruption) \| default", str(defaults.get(each, ""))) for each in found}
+    return {match[1] if match else each for each, match in chained.items()} - given.keys()
+
+
+def asked_for(conditions: list[str], known: dict[str, t.Any]) -> set[str]:
+    """Return the words whose absence alone makes a task fail. What depends on the cluster is an exception to it."""
+    words = {match[1] for each in conditions if (match := re.fullmatch(r"not (\w+) \| bool", str(each)))}
+    compared = [re.fullmatch(r"(\w+) == '(\w+)'", str(each)) for each in conditions]
+    is_static = len(words) + sum(map(bool, compared)) == len(conditions)
+    holds = all(known.get(match[1]) == match[2] for match in compared if match)
+    return words & known.keys() if is_static and holds else set()
+
+
+def test_a_template_asks_for_every_word_that_its_roles_need() -> None:
+    """Also with the answers of nobody, a job must be able to do what its template is for."""
+    needed = {}
+    for item in TEMPLATES:
+        found = roles_in(list(plays_of(ROOT / "playbooks" / item["playbook"])))
+        needed[item["playbook"]] = set().union(*(permissions(*each) for each in found))
+        asked = {question["variable"] for question in item.get("survey", [])}
+        same = {"operator_allow_disruption"} if any(each.endswith("_allow_disruption") for each in asked) else set()
+        assert needed[item["playbook"]] - asked - same == set(), item["name"]
+    assert needed["to_dra.yml"] == {"operator_allow_disruption", "stack_move_accept_preview"}
+    assert needed["to_device_plugin.yml"] == {"operator_allow_disruption"}
+    assert needed["site.yml"] == {"operator_allow_disruption", "scheduling_allow_disruption"}
+    assert needed["upgrade_operator.yml"] == {"operator_allow_disruption"} and needed["verify.yml"] == set()
+
+
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ansible-builder gives to podman or docker."""

@@ -10,9 +10,14 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
+from ansible_collections.gpuops.nvidia.plugins.filter.gpu_table import gpu_table
+from ansible_collections.gpuops.nvidia.plugins.filter.verification import verification
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.inventory import node_hosts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose, picture
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import nodes
 
 from lab.cluster import Lab
 from tests.support.ansible import OPERATOR, on
@@ -77,6 +82,25 @@ def change_devices(lab: Lab, node: str, change: t.Callable[[list[Json]], list[Js
     )
 
 
+def seen_elsewhere(lab: Lab, name: str) -> list[bool]:
+    """Return whether the table, the checks of verify, the page and the inventory call a GPU of the node unhealthy."""
+    options = {option: spec.get("default") for option, spec in picture.SPEC.options.items()}
+    data = picture.picture({**options, "kubeconfig": str(lab.kubeconfig)})
+    rows = data["stack"]["nodes"]
+    (failure,) = [each["failure"] for each in verification(data["stack"]) if each["name"] == name]
+    (node,) = [each for each in nodes.nodes_of(data) if each.name == name]
+    hosts = node_hosts.hosts(Cluster({"kubeconfig": str(lab.kubeconfig)}), {}, True, True, [], print)
+    (state,) = [each["variables"]["gpu_node"]["state"] for each in hosts if each["name"] == name]
+    states = state, node.state.key
+    assert states in (("degraded", "bad"), ("ready", "ok"))
+    return [
+        "1 unhealthy GPU" in gpu_table(rows),
+        "Pods hold 1 unhealthy GPU" in failure,
+        "Unhealthy" in dict(node.notes),
+        state == "degraded",
+    ]
+
+
 def test_a_fleet_of_claims_that_is_well_has_no_finding(fleet: Lab) -> None:
     use_claim(fleet, "well")
     fleet.kubectl("wait", "--for=condition=Ready", "pod/well", "--namespace=default", "--timeout=60s")
@@ -96,6 +120,7 @@ def test_a_sick_gpu_is_named_with_the_pod_that_holds_it(fleet: Lab) -> None:
         fleet.kubectl("patch", "pod", "well", "--namespace=default", "--subresource=status", "--type=merge", patch)
         findings = list(found(fleet).values())
         assert [each.code for each in findings] == (["HeldGPUUnhealthy"] if said else [])
+        assert seen_elsewhere(fleet, pod["spec"]["nodeName"]) == [bool(said)] * 4
         for each in findings:
             assert (each.nodes, each.objects) == ((pod["spec"]["nodeName"],), ("pod default/well",))
             assert device in each.cause and "critical XID 79" in each.cause

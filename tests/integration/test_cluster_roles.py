@@ -169,6 +169,7 @@ RARE: dict[str, set[str]] = {
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
         *("list leases.coordination.k8s.io", "get gpuclusters.nvidia.com *", "patch gpuclusters.nvidia.com *"),
         *("get nvidiadrivers.nvidia.com *", "delete nvidiadrivers.nvidia.com *"),
+        "list clusterqueues.kueue.x-k8s.io *",  # in a move to claims
     },
     # Jobs, port forwarding, priority classes of an earlier run, and pods in trouble.
     "verify": {

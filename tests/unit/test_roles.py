@@ -124,6 +124,7 @@ CLUSTER_ROLES = [
         "driver_container",
         "host_change",
         "mig",
+        "mig_partition",
         "monitoring",
         "operator",
         "operator_upgrade",

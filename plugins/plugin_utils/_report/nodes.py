@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import device_health, names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._devices import Devices
@@ -179,7 +179,9 @@ def held(gpus: t.Mapping[str, int]) -> str:
 
 
 def _notes(row: Json, used: str) -> t.Iterator[tuple[str, str]]:
-    sharing, mig = row["sharing"], row["mig"]
+    sharing, mig, sick = row["sharing"], row["mig"], device_health.sick_text(row)
+    if sick:
+        yield "Unhealthy", short(sick)
     if used:
         yield "Utilisation", used
     if sharing["strategy"] not in (None, "none"):

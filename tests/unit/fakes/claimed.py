@@ -138,3 +138,16 @@ def domain(*nodes: tuple[str, str], deleted: str | None = None) -> Json:
     status = {"status": "NotReady", "nodes": [{"name": name, "status": state} for name, state in nodes]}
     metadata = {"namespace": "team", "name": "job", "deletionTimestamp": deleted}
     return {"metadata": metadata, "spec": {}, "status": status}
+
+
+def separate_driver(
+    name: str = "nvidia-dra-driver-gpu-kubelet-plugin", image: str = "nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8.1"
+) -> Json:
+    """Return the DaemonSet of the driver's own chart, as its release ``dra`` at v25.8.1 has made it."""
+    namespace = "nvidia-dra-driver-gpu"
+    notes = {"meta.helm.sh/release-name": "dra", "meta.helm.sh/release-namespace": namespace}
+    return {
+        "metadata": {"namespace": namespace, "name": name, "annotations": notes},
+        "spec": {"template": {"spec": {"containers": [{"name": "gpus", "image": image}]}}},
+        "status": {"desiredNumberScheduled": 2},
+    }

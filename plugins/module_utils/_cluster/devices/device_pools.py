@@ -147,32 +147,34 @@ def _counters(sets: list[Json] | None, key: str) -> dict[Counter, Fraction]:
 
 def _device(name: DeviceName, device: Json) -> Device:
     fields: Json = device.get("basic") or device  # v1beta1 has everything but the name in a block
-    attributes = {_bare(key): _value(value) for key, value in (fields.get("attributes") or {}).items()}
-    capacity = {_bare(key): value.get("value") for key, value in (fields.get("capacity") or {}).items()}
+    attributes, capacity = fields.get("attributes") or {}, fields.get("capacity") or {}
+    memory = _field(capacity, "memory") or _field(capacity, "addressableMemory") or {}
     return Device(
         name=name,
-        kind=attributes.get("type"),
-        uuid=attributes.get("uuid"),
-        product=attributes.get("productName"),
-        profile=attributes.get("profile"),
-        parent_uuid=attributes.get("parentUUID"),
-        pci_address=attributes.get("resource.kubernetes.io/pciBusID"),
-        architecture=attributes.get("architecture"),
-        memory=_quantities.parsed(capacity.get("memory", capacity.get("addressableMemory"))),
+        kind=_attribute(attributes, "type"),
+        uuid=_attribute(attributes, "uuid"),
+        product=_attribute(attributes, "productName"),
+        profile=_attribute(attributes, "profile"),
+        parent_uuid=_attribute(attributes, "parentUUID"),
+        pci_address=_attribute(attributes, "resource.kubernetes.io/pciBusID"),
+        architecture=_attribute(attributes, "architecture"),
+        memory=_quantities.parsed(memory.get("value")),
         taints=tuple(taint_of(taint) for taint in fields.get("taints") or []),
         is_shared=bool(fields.get("allowMultipleAllocations")),
         consumes=_counters(fields.get("consumesCounters"), "counterSet"),
     )
 
 
-def _bare(name: str) -> str:
-    """Return the name of an attribute of the driver, whose domain may be left out."""
-    return name.removeprefix(f"{names.DRA_DRIVER}/")
+def _field(fields: Json, name: str) -> Json | None:
+    """Return an attribute or a capacity of the driver, whose domain may be left out of the name."""
+    found: Json | None = fields.get(name)
+    return fields.get(f"{names.DRA_DRIVER}/{name}") if found is None else found
 
 
-def _value(attribute: Json) -> str:
-    """Return the value of an attribute, which stands under the name of its type."""
-    return str(next(iter(attribute.values()), ""))
+def _attribute(attributes: Json, name: str) -> str | None:
+    """Return the value of an attribute, which stands under the name of its type, or None if it is missing."""
+    found = _field(attributes, name)
+    return None if found is None else str(next(iter(found.values()), ""))
 
 
 def taint_of(taint: Json, rule: str = "") -> DeviceTaint:

@@ -57,6 +57,8 @@ def _present(cluster: Cluster, request: GpuClusterRequest, warn: Warn) -> Json:
     gpucluster_refusals.refuse_clusterpolicy(cluster)
     gpucluster_refusals.refuse_old_kubernetes(cluster)
     existing = next(iter(found or []), None)
+    if existing is None:
+        gpucluster_refusals.refuse_separate_driver(cluster)
     result, before = _write(cluster, request, existing, found is not None, warn)
     if cluster.check_mode:
         return result

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import driver_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Interruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.permission import (
     Disruption,
@@ -24,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import dra
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+_DAEMONSETS = namespaced("apps/v1", None, "daemonsets")
 COMPUTE_DOMAINS = namespaced("resource.nvidia.com/v1beta1", None, "computedomains")
 
 
@@ -35,6 +37,17 @@ def refuse_clusterpolicy(cluster: Cluster) -> None:
             f"ClusterPolicy {objects.name_of(policies[0])} exists, and the operator acts only if it or a GPUCluster "
             "exists alone. Remove it first (clusterpolicy with state: absent).",
             reason="ClusterPolicyPresent",
+        )
+
+
+def refuse_separate_driver(cluster: Cluster) -> None:
+    """Raise if the separate chart of NVIDIA's driver for claims is installed: both would give out the same GPUs."""
+    found = driver_chart.separate_drivers(cluster.list_readable(_DAEMONSETS).items)
+    if found:
+        raise GpuOpsError(
+            f"NVIDIA's driver for claims runs without the operator ({found[0]}), and NVIDIA supports no GPUCluster "
+            f"beside it: both would give out the same GPUs. {found[0].way_out}",
+            reason="OwnedByOthers",
         )
 
 

@@ -19,7 +19,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.devices.device_reader import NO_DEVICES, Offered
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.inventory import host_devices
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
+    device_health,
+    names,
+    nodes,
+    objects,
+    operands,
+    pods,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.device_claims import (
     AllocatedClaim,
     ClaimReader,
@@ -81,6 +88,7 @@ def host_of(node: Json, addresses: t.Sequence[str], offered: Offered = NO_DEVICE
         "instance_type": labels.get(INSTANCE_TYPE),
         "addresses": by_kind,
         "labels": labels,
+        "device_health": None,
     }
     variables: Json = {"gpu_node": host_devices.offered_by(row, offered, node)}
     address = next((by_kind[kind][0] for kind in addresses if kind in by_kind), None)
@@ -115,7 +123,8 @@ def state_of(node: Json, offered: Offered = NO_DEVICES) -> str:
 def _count(made: t.Sequence[Json], cluster: Cluster, offered: Offered, warn: Warn) -> None:
     """Add what pods and claims hold, and what is free, to the variables of each host."""
     reader = ClaimReader(cluster)
-    held = node_rows.gpus_held(pods.gpu_pods(cluster, _namespace(cluster), reader))
+    gpu_pods = pods.gpu_pods(cluster, _namespace(cluster), reader)
+    held, doubted = node_rows.gpus_held(gpu_pods), node_rows.gpus_doubted(gpu_pods)
     claims = _claims(reader, warn) if any(pool.devices for pool in offered.pools) else None
     devices = None if claims is None else host_devices.held_devices(offered, claims)
     for host in made:
@@ -127,6 +136,9 @@ def _count(made: t.Sequence[Json], cluster: Cluster, offered: Offered, warn: War
             if nodes.is_gpu_resource(name)
         }
         row |= {"allocated": taken, "free": {} if row["cordoned"] or not row["ready"] else free}
+        row["device_health"] = doubted.get(host["name"], [])
+        if row["state"] == "ready" and device_health.sick(row):
+            row["state"] = "degraded"
         host["variables"]["gpu_node"] = host_devices.counted(row, offered.by_node.get(host["name"]), devices)
 
 

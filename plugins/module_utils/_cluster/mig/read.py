@@ -33,6 +33,8 @@ class Reader:
         self._cluster, self._request = cluster, request
         self._nodes = observe.NodeReader(cluster)
         policies = observe.read_policies(cluster)
+        if not policies:
+            _refuse_claims(cluster)
         if policies is None:
             message = "The cluster has no ClusterPolicy: install the GPU Operator first (role operator)."
             raise GpuOpsError(message, reason="CRDMissing")
@@ -129,6 +131,17 @@ class Reader:
             return ""
         lines = [line for log in logs for line in log.splitlines() if "rror" in line]
         return one_line(lines[-1])[-300:] if lines else ""
+
+
+def _refuse_claims(cluster: Cluster) -> None:
+    """Raise if the cluster has a GPUCluster instead of a ClusterPolicy, since it brings no MIG manager."""
+    clusters = cluster.list_readable(observe.GPUCLUSTERS_PATH).items
+    if clusters:
+        raise GpuOpsError(
+            f"The cluster has the GPUCluster {name_of(clusters[0])} and no ClusterPolicy. With it, there is no "
+            "MIG manager: divide the GPUs on their hosts with the role mig_partition (mig_partition_claims: true).",
+            reason="Unsupported",
+        )
 
 
 def _status(row: t.Mapping[str, t.Any]) -> str:

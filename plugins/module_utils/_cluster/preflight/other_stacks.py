@@ -11,14 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import installed_by, nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import driver_chart, installed_by, nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import InstalledBy, ReleaseScope
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
-    full_name,
-    name_of,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -91,8 +88,6 @@ _STACKS = (
     _OtherStack("GPU feature discovery", ("gpu-feature-discovery",), "gfd.enabled"),
     _OtherStack("MIG manager", ("mig-manager",), "migManager.enabled"),
 )
-_DRA_WORDS = ("k8s-dra-driver-gpu", "dra-driver-nvidia-gpu", "nvidia-dra-driver")
-_OPERATOR_KINDS = ("ClusterPolicy", "NVIDIADriver", "GPUCluster")
 
 
 def check_other_stacks(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
@@ -143,34 +138,19 @@ def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFindi
 
 
 def _other_daemonsets(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
-    active = [item for item in snapshot.daemonsets if _is_active(item) and not _is_operand(item)]
+    active = [
+        item for item in snapshot.daemonsets if driver_chart.is_active(item) and not driver_chart.is_operand(item)
+    ]
     for stack in _STACKS:
-        found = _mentioning(active, stack.words)
+        found = first_few([full_name(item) for item in active if driver_chart.mentions(item, stack.words)])
         if found and intent.value(stack.value, True):
             message = f"A {stack.what} that is not the operator's is already running ({found})."
             yield ClusterFinding("other_stacks", stack.level, message, f"Remove it, or set {stack.value} to false.")
-    drivers = _mentioning(active, _DRA_WORDS)
-    if drivers:
-        message = f"NVIDIA's DRA driver runs independently of the operator ({drivers}), and both allocate GPUs."
-        yield ClusterFinding("other_stacks", "warning", message, "Keep them on different nodes, or remove one of them.")
-
-
-def _is_active(daemonset: Json) -> bool:
-    """Return whether a DaemonSet runs on any node. Managed clouds turn their DaemonSets off by node labels."""
-    return bool((daemonset.get("status") or {}).get("desiredNumberScheduled"))
-
-
-def _is_operand(daemonset: Json) -> bool:
-    return any(owner.get("kind") in _OPERATOR_KINDS for owner in daemonset["metadata"].get("ownerReferences") or [])
-
-
-def _mentioning(daemonsets: list[Json], words: tuple[str, ...]) -> str:
-    """Return the names of the DaemonSets whose name or image contains one of the words."""
-    return first_few(
-        [full_name(item) for item in daemonsets if any(word in text for word in words for text in _texts(item))]
-    )
-
-
-def _texts(daemonset: Json) -> list[str]:
-    containers = daemonset["spec"]["template"]["spec"].get("containers") or []
-    return [name_of(daemonset), *(container.get("image", "") for container in containers)]
+    wants_gpucluster = bool(intent.value("gpuCluster.deployCR", False))
+    for driver in driver_chart.separate_drivers(snapshot.daemonsets):
+        message = f"NVIDIA's DRA driver runs independently of the operator ({driver}), and both allocate GPUs."
+        if wants_gpucluster:
+            yield _failure(message, driver.way_out)
+        else:
+            remedy = "Keep them on different nodes, or remove one of them."
+            yield ClusterFinding("other_stacks", "warning", message, remedy)

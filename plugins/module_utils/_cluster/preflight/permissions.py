@@ -105,6 +105,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "resourcequotas", "get", in_namespace=True),
         Permission("", "resourcequotas", "delete", in_namespace=True, is_optional=True),
         Permission("operators.coreos.com", "subscriptions", "list", is_optional=True),
+        # What a move to claims tells.
+        Permission("kueue.x-k8s.io", "clusterqueues", "list", is_optional=True),
         # What gives nodes their turn when the toolkit's settings change.
         Permission("", "nodes", "get patch", is_optional=True),
         Permission("", "pods", "delete", in_namespace=True, is_optional=True),

@@ -62,7 +62,7 @@ def result_of(
     ``verdict`` is that on the observation, for callers that know it already. ``held`` has the claims of each device,
     and ``machines`` the virtual machines on each node, or None if nobody has read them.
     """
-    allocated, doubted = gpus_held(counted or ()), _doubted(counted or ())
+    allocated, doubted = gpus_held(counted or ()), gpus_doubted(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
     pools = observation.offered.by_node
@@ -103,7 +103,7 @@ def gpus_held(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
     return held
 
 
-def _doubted(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, list[Json]]:
+def gpus_doubted(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, list[Json]]:
     """Return the GPUs that kubelets do not call healthy, with the pods that hold them, by node."""
     found: dict[str, list[Json]] = {}
     for pod in gpu_pods:

@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 HEALTHY, UNHEALTHY, UNKNOWN_HEALTH = "Healthy", "Unhealthy", "Unknown"
@@ -69,3 +70,31 @@ def _is_gpu(resource: str, device: str) -> bool:
 def row_of(namespace: str, pod: str, found: ReportedHealth) -> dict[str, t.Any]:
     """Return a GPU that a kubelet does not call healthy as a row for people, with the pod that holds it."""
     return {"namespace": namespace, "pod": pod, **dataclasses.asdict(found), "message": found.message or None}
+
+
+def sick(row: t.Mapping[str, t.Any]) -> dict[str, list[dict[str, t.Any]]]:
+    """Return who holds each unhealthy GPU of a node, by the ID of the device. ``row`` is of gpu_stack_info.
+
+    ``Unknown`` is left out: kubelets say it of all GPUs whose driver does not report health.
+    """
+    found: dict[str, list[dict[str, t.Any]]] = {}
+    for each in row.get("device_health") or ():
+        if each["health"] == UNHEALTHY:
+            found.setdefault(each["device"], []).append(each)
+    return found
+
+
+def counted_sick(row: t.Mapping[str, t.Any]) -> str:
+    """Return how many GPUs that pods hold are unhealthy: ``1 unhealthy GPU``, or an empty string."""
+    number = len(sick(row))
+    return f"{number} unhealthy GPU{'s' if number > 1 else ''}" if number else ""
+
+
+def sick_text(row: t.Mapping[str, t.Any]) -> str:
+    """Return the unhealthy GPUs that pods hold, for people: ``GPU-8f6 in ml/train: critical XID 79``."""
+    texts = []
+    for device, held in sick(row).items():
+        holders = first_few(sorted({f"{each['namespace']}/{each['pod']}" for each in held}))
+        said = next((each["message"] for each in held if each["message"]), "")
+        texts.append(f"{device} in {holders}" + (f": {said}" if said else ""))
+    return first_few(texts, separator="; ")

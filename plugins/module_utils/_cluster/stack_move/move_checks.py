@@ -17,6 +17,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.driver_chart import SeparateDriver
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster.gpucluster_refusals import gates_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows
@@ -51,6 +52,10 @@ class MoveView:
     """Whether the CRD of GPUClusters is installed."""
     domains: list[Json]
     quotas: list[Json]
+    queues: list[Json] | None
+    """The ClusterQueues of Kueue, or None if they are unknown."""
+    drivers: list[SeparateDriver]
+    """Drivers for claims that the operator has not deployed."""
     has_cdi: bool
     """Whether the user says that older containerds have CDI switched on."""
     drops_sharing: bool
@@ -89,11 +94,15 @@ def _to_claims(view: MoveView, spec: Json) -> Findings:
     if (spec.get("sandboxWorkloads") or {}).get("enabled"):
         message = "The ClusterPolicy has virtual machines (sandboxWorkloads.enabled), which a GPUCluster cannot serve."
         yield _failure("virtual_machines", message, "Move these nodes out of the cluster, or keep the ClusterPolicy.")
+    for separate in view.drivers:
+        message = f"NVIDIA's driver for claims runs already, without the operator ({separate})."
+        yield _failure("other_driver", message, separate.way_out)
     yield from _drivers(view, spec)
     yield from _runtimes(view)
     yield from _sharing(view, spec)
     yield from _mig(view)
     yield from _quotas(view)
+    yield from _queues(view)
     yield from _karpenter(view)
 
 
@@ -233,6 +242,36 @@ def _quotas(view: MoveView) -> Findings:
         )
         remedy = "Claims are limited by DeviceClass (gpu_claims, quotas)."
         yield _warning("quotas", message, remedy)
+
+
+def _queues(view: MoveView) -> Findings:
+    """Find ClusterQueues of Kueue that count GPUs by resources of the device plugin.
+
+    Source: kubernetes-sigs/kueue at ff69552e, ``apis/kueue/v1beta2/clusterqueue_types.go``,
+    ``apis/config/v1beta2/configuration_types.go`` and ``pkg/features/kube_features.go``.
+    """
+    if view.queues is None:
+        message = "Whether Kueue has quotas for GPUs is unknown, because this user may not list its ClusterQueues."
+        yield _warning("kueue", message, "Let the user list clusterqueues of kueue.x-k8s.io, or look there yourself.")
+        return
+    counted = [(item, sorted(filter(nodes.is_gpu_resource, _covered(item)))) for item in view.queues]
+    found = [f"{objects.name_of(item)} ({first_few(resources)})" for item, resources in counted if resources]
+    if found:
+        message = (
+            f"ClusterQueues of Kueue have quotas for resources of the device plugin: {first_few(found)}. Kueue counts "
+            "GPUs of claims only for DeviceClasses that its configuration maps to a resource."
+        )
+        remedy = (
+            "Map gpu.nvidia.com and mig.nvidia.com in Kueue's configuration (resources.deviceClassMappings; before "
+            "Kueue 0.18, its gate DynamicResourceAllocation is off), and give the queues quotas for these resources. "
+            "The name of a mapping may be the resource that the quotas have already."
+        )
+        yield _warning("kueue", message, remedy)
+
+
+def _covered(queue: Json) -> set[str]:
+    groups = (queue.get("spec") or {}).get("resourceGroups") or []
+    return {str(name) for group in groups for name in group.get("coveredResources") or []}
 
 
 KARPENTER = "karpenter.sh/nodepool"

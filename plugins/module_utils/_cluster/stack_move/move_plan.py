@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusal, _findings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import driver_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.gpucluster import gpucluster_refusals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold_stamp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
@@ -22,6 +23,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack_move.
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_DAEMONSETS = namespaced("apps/v1", None, "daemonsets")
+_KUEUE = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 
 MOVE_PURPOSE = "stack-move"
 """The purpose for which the nodes are held."""
@@ -66,11 +70,22 @@ def _view(cluster: Cluster, options: t.Mapping[str, t.Any]) -> MoveView:
         has_crd=gpuclusters is not None,
         domains=cluster.list_readable(gpucluster_refusals.COMPUTE_DOMAINS).items,
         quotas=cluster.list_readable(namespaced("v1", None, "resourcequotas")).items,
+        queues=_queues(cluster),
+        drivers=driver_chart.separate_drivers(cluster.list_readable(_DAEMONSETS).items),
         has_cdi=options["has_cdi"],
         drops_sharing=options["drop_sharing"],
         held=pods.gpu_pods(cluster, options["namespace"]),
         permits=EvictionPermits(options["force"], options["delete_emptydir_data"]),
     )
+
+
+def _queues(cluster: Cluster) -> list[Json] | None:
+    """Return the ClusterQueues of Kueue, or None if this user may not list them. A cluster without Kueue has none."""
+    for version in _KUEUE:
+        if cluster.get(f"/apis/{version}") is not None:
+            listed = cluster.list_readable(namespaced(version, None, "clusterqueues"))
+            return None if listed.refusal else listed.items
+    return []
 
 
 def _step(view: MoveView) -> str:

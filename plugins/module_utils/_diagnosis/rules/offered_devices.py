@@ -214,7 +214,8 @@ RULES = (
         severity="warning",
         cause="The node has {wanted} MIG instances {profile} by its labels, and its ResourceSlices have {seen}: the "
         "instances were made after the plugin started.",
-        remedy=f"Compare nvidia-smi -L on the node with kubectl get resourceslices -o yaml. {_RESTART}.",
+        remedy=f"Compare nvidia-smi -L on the node with kubectl get resourceslices -o yaml. {_RESTART}. The module "
+        "gpuops.nvidia.mig_slices does both, and proves the new slices.",
         sources=(f"{_SITE}guides/gpu-allocation/mig.md",),
         check=_mig_missing,
         explains=frozenset({"GPUsNotOffered"}),

@@ -30,7 +30,7 @@ def assert_ours(host: Host, allow_kubernetes_node: bool) -> None:
         raise GpuOpsError(
             f"This host is a node of a Kubernetes cluster ({kubelet['by']}), where the GPU Operator's MIG manager sets "
             "the instances and would undo this. Use gpuops.nvidia.mig_config, or set allow_kubernetes_node if the "
-            "cluster has no MIG manager.",
+            "cluster has no MIG manager. With a GPUCluster, use the role mig_partition with mig_partition_claims.",
             reason="HeldElsewhere",
         )
     if host.exists(_MIG_MANAGER):

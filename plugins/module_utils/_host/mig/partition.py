@@ -58,7 +58,8 @@ def _partition(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> 
     before = gpus(options["timeout"])
     plans = _plans(host, options["layout"], before)
     in_the_way = [(each.gpu, process) for each in plans for process in obstacles.processes(each.gpu, each.steps)]
-    obstacles.assert_idle(host, in_the_way)
+    if not (check_mode and options["after_drain"]):
+        obstacles.assert_idle(host, in_the_way)
     unit = restore.unit(host, _lines(host, options, before, plans))
     steps = [step for each in plans for step in each.steps]
     reasons: dict[int, str] = {}

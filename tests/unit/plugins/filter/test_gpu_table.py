@@ -134,12 +134,21 @@ def cells(**changes: t.Any) -> list[str]:
             {"allocatable": {"nvidia.com/gpu": 0}, "allocated": {}, "slices": [{**GPUS, "allocatable": 0}]},
             ["-", "2/0", "no GPU"],
         ),
+        ({"allocatable": {}, "allocated": {}, "slices": [], "claimable": True}, ["-", "0", "Ready"]),
         ({"upgrade_state": None}, ["-", "2/8", "Ready"]),
         ({"upgrade_state": "upgrade-failed"}, ["-", "2/8", "upgrade-failed"]),
     ],
 )
 def test_cells_for_sharing_use_and_state(changes: dict, expected: list[str]) -> None:
     assert cells(**changes) == expected
+
+
+def test_an_unhealthy_gpu_that_a_pod_holds_is_a_state_of_the_node() -> None:
+    sick = {"namespace": "ml", "pod": "train", "device": "GPU-0", "health": "Unhealthy", "message": None}
+    fleet = [node("a"), node("b", device_health=[sick])]
+    assert [line.rpartition("  ")[2] for line in table(*fleet)[1:3]] == ["Ready", "1 unhealthy GPU"]
+    assert gpu_table(fleet, 1).splitlines()[1].split()[0] == "b"
+    assert cells(device_health=[{**sick, "health": "Unknown"}])[2] == "Ready"
 
 
 def test_a_node_before_feature_discovery() -> None:

@@ -125,6 +125,21 @@ def test_allocatable_gpus_are_compared_with_the_expected_number(
     assert bool(said) == bool(reason)
 
 
+def test_an_unhealthy_gpu_that_a_pod_holds_fails_beside_what_is_missing() -> None:
+    sick = {"namespace": "ml", "pod": "train", "device": "GPU-0", "health": "Unhealthy", "message": "XID 79"}
+    said = "Pods hold 1 unhealthy GPU (GPU-0 in ml/train: XID 79)."
+
+    def failure(row: dict[str, t.Any], **other: t.Any) -> str:
+        return failures({"verdict": READY, "nodes": [row]}, **other).get("gpus gpu-0000", "")
+
+    assert failure({**node(gpu=8), "device_health": [sick]}).startswith(said)
+    assert failure({**node(gpu=8), "device_health": [sick]}, expected_gpus={"gpu-0000": 8}).startswith(said)
+    both = failure({**node(gpu=7), "device_health": [sick]})
+    assert both.startswith("Pods can get 7 of 8 GPUs.") and said in both
+    assert failure({**node(gpu=8), "device_health": [{**sick, "health": "Unknown"}]}) == ""
+    assert failure({**node(gpu=8), "device_health": [sick], "left_out": "NodesExcluded"}) == ""
+
+
 def test_gpus_that_pods_claim_are_counted_by_device_class() -> None:
     def part(resource: str, allocatable: int, expected: int, profile: str | None = None) -> dict[str, t.Any]:
         return {"resource": resource, "profile": profile, "expected": expected, "allocatable": allocatable}

@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, Reply, refusal
-from tests.unit.fakes.claimed import CLAIMS, CLASSES, GPUCLUSTER, SLICES, claim, claimed, slice_of
+from tests.unit.fakes.claimed import CLAIMS, CLASSES, GPUCLUSTER, SLICES, claim, claimed, separate_driver, slice_of
 from tests.unit.fakes.stack import Json, policy, workload
 
 DOMAINS = "/apis/resource.nvidia.com/v1beta1/computedomains"
@@ -50,6 +50,19 @@ def kubernetes_with(api: FakeApi, *on: str, reply: Reply | None = None) -> None:
     assert set(on) <= kept.keys()
     answer: Reply = reply or (201, {"spec": fields})
     api.answer = lambda method, path: answer if (method, path) == ("POST", SLICES) else None
+
+
+def test_a_driver_from_its_own_chart_must_go_first(api: FakeApi, module: Run) -> None:
+    api.lists["/apis/apps/v1/daemonsets"] = [separate_driver()]
+    kept = module(dra_driver={"version": "v0.5.0"})
+    assert kept.rc == 0, "a GPUCluster that is there already keeps being managed"
+    api.lists[GPUCLUSTERS] = []
+    for check in (True, False):
+        run = module(_ansible_check_mode=check)
+        assert (run.rc, run.result["reason"]) == (1, "OwnedByOthers")
+        assert "Helm's release nvidia-dra-driver-gpu/dra" in run.result["msg"]
+        assert run.result["msg"].endswith("Then run: helm uninstall dra --namespace nvidia-dra-driver-gpu.")
+    assert api.lists[GPUCLUSTERS] == []
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -126,6 +126,11 @@ def test_processes_in_the_way_are_named_and_those_elsewhere_go_on(start: Start, 
         assert ": 4012 (python3, alice) on GPU 0." in refused.result["msg"]
         assert refused.result["processes"] == [{"gpu": 0, "pid": 4012, "name": "python3", "user": "alice"}]
     assert run_module("mig_partition", layout=[{"mode": "disabled"}]).result["reason"] == "InUse"
+    off = [{"mode": "disabled"}]
+    drained = run_module("mig_partition", layout=off, after_drain=True, _ansible_check_mode=True)
+    assert drained.result["changed"] and [gpu["mig"]["mode"] for gpu in drained.result["gpus"]] == [False]
+    assert run_module("mig_partition", layout=off, after_drain=True).result["reason"] == "InUse"
+    assert run_module("mig_partition", layout=off, _ansible_check_mode=True).result["reason"] == "InUse"
     assert state.read_text() == before
     halved = run_module("mig_partition", layout=[{"instances": {"3g.40gb": 1, "1g.10gb": 2}}])
     assert layouts(halved.result) == [["  0: 1g.10gb", "  1: 1g.10gb", "  4-7: 3g.40gb"]]

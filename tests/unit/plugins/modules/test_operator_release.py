@@ -14,6 +14,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_release
 from inline_snapshot import snapshot as wording
 
+from tests.unit.fakes.claimed import separate_driver
+
 POLICY = {
     "metadata": {"name": "cluster-policy", "annotations": {"meta.helm.sh/release-name": "gpu-operator"}},
     "spec": {"driver": {"version": "1", "upgradePolicy": {"autoUpgrade": True}}},
@@ -133,6 +135,14 @@ def test_a_gpucluster_of_the_chart_is_checked_before_helm(prepare: t.Callable, m
     wrong = {"spec": {"draDriver": {"featureGates": {"DynamicMIG": True, "MPSSupport": True}}}}
     run = prepare(gpucluster=wrong, allow_disruption=True)
     assert (run.rc, run.result["reason"]) == (1, "Invalid") and "MPSSupport" in run.result["msg"]
+
+    others = Listed([separate_driver()])
+    with monkeypatch.context() as beside:
+        beside.setattr(
+            FakeCluster, "list_readable", lambda cluster, path: others if "daemonsets" in path else Listed([])
+        )
+        run = prepare(gpucluster=GPUCLUSTER, allow_disruption=True)
+        assert (run.rc, run.result["reason"]) == (1, "OwnedByOthers") and "helm uninstall dra" in run.result["msg"]
 
     def forbidden(cluster: FakeCluster, method: str, path: str, *dummy: object, **dummies: object) -> dict:
         if method == "POST":

@@ -11,8 +11,8 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes.api import ALL_PODS, GPUCLUSTERS, NODES, POLICIES, FakeApi
-from tests.unit.fakes.claimed import CLASSES, GPUCLUSTER
+from tests.unit.fakes.api import ALL_PODS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.claimed import CLASSES, GPUCLUSTER, separate_driver
 from tests.unit.fakes.stack import workload
 
 Run = t.Callable[..., t.Any]
@@ -86,3 +86,24 @@ def test_a_move_that_was_killed_goes_on(api: FakeApi, module: Run, to: str) -> N
 def test_a_cluster_without_the_crd_stays(api: FakeApi, module: Run) -> None:
     del api.lists[GPUCLUSTERS]
     assert "Upgrade the operator first" in module().result["msg"]
+
+
+QUEUES = "/apis/kueue.x-k8s.io/v1beta1/clusterqueues"
+
+
+def test_queues_of_kueue_are_read_in_the_version_that_is_served(api: FakeApi, module: Run) -> None:
+    groups = [{"coveredResources": ["nvidia.com/gpu"]}]
+    api.lists[QUEUES] = [{"metadata": {"name": "training"}, "spec": {"resourceGroups": groups}}]
+    run = module()
+    assert run.rc == 0 and "training (nvidia.com/gpu)" in run.warnings[0]
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path == QUEUES else None
+    assert "Kueue" in module().warnings[0] and "unknown" in module().warnings[0]
+    del api.lists[QUEUES]
+    assert module().warnings == [], "a cluster without Kueue has no queues, whatever the user may list"
+
+
+def test_the_drivers_own_chart_stops_the_move(api: FakeApi, module: Run) -> None:
+    api.lists["/apis/apps/v1/daemonsets"] = [separate_driver()]
+    run = module(allow_disruption=True)
+    assert (run.rc, run.result["reason"]) == (1, "ChecksFailed")
+    assert "helm uninstall dra --namespace nvidia-dra-driver-gpu" in run.result["msg"]

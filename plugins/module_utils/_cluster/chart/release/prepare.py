@@ -119,6 +119,8 @@ def _check_gpucluster(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[
     existing, spec = cluster.get(gpucluster_apply.GPUCLUSTER_PATH), options["gpucluster"]["spec"]
     gpucluster_refusals.refuse_old_kubernetes(cluster)
     gpucluster_refusals.refuse_gates(spec)
+    if existing is None:
+        gpucluster_refusals.refuse_separate_driver(cluster)
     gpucluster_refusals.refuse_orphans(cluster, existing, spec)
     disrupted = gpucluster_refusals.disruption_of(cluster, options["release_namespace"], existing, spec)
     warns = _check_refusal.only_warns(options, cluster.check_mode)

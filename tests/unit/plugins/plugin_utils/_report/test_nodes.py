@@ -116,6 +116,15 @@ def test_a_node_has_its_pods_findings_notes_and_firmware() -> None:
     )
 
 
+def test_an_unhealthy_gpu_that_a_pod_holds_is_noted() -> None:
+    sick = {"namespace": "ml", "pod": "train", "device": "GPU-0", "health": "Unhealthy", "message": "XID 79"}
+    unknown = {**sick, "device": "GPU-1", "health": "Unknown"}
+    first, second = nodes.nodes_of(
+        data([row("a", H100, part(8, 2), device_health=[sick, unknown]), row("b", H100, device_health=[unknown])])
+    )
+    assert first.notes == (("Unhealthy", "GPU-0 in ml/train: XID 79"),) and second.notes == ()
+
+
 def test_what_is_not_reported_yet_is_empty() -> None:
     bare = dict.fromkeys(("driver", "kernel", "os", "runtime"))
     (node,) = nodes.nodes_of(data([row("gpu-0", H100, part(1, 0), **bare)]))

@@ -11,6 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.inventory import node_hosts
 
 from tests.unit.fakes.api import ALL_PODS, NODES, FakeApi
+from tests.unit.fakes.health import with_health
 from tests.unit.fakes.stack import Json, cpu_node, node, workload
 
 UPGRADE, MIG, PAUSE = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/mig.config.state", "nvidia.com/gpu.deploy.dcgm"
@@ -97,3 +98,14 @@ def test_free_gpus_are_those_that_no_pod_holds_on_nodes_in_service(api: FakeApi)
     held = rows[0]["allocated"]["nvidia.com/gpu"]
     assert held > 0 and rows[0]["free"] == {"nvidia.com/gpu": 8 - held}
     assert rows[1]["allocated"] and rows[1]["free"] == {}
+
+
+def test_a_node_with_an_unhealthy_gpu_that_a_pod_holds_is_degraded_once_pods_are_read(api: FakeApi) -> None:
+    sick = with_health(workload("train-0", 0), "nvidia.com/gpu", ("GPU-0", "Unhealthy"))
+    api.lists[ALL_PODS] = [sick, with_health(workload("train-1", 1), "nvidia.com/gpu", ("GPU-0", "Unknown"))]
+    assert [(row["state"], row["device_health"]) for row in rows_of(read(api))] == [("ready", None)] * 2
+    first, second = rows_of(read(api, free=True))
+    assert (first["state"], second["state"]) == ("degraded", "ready")
+    assert [each["pod"] for row in (first, second) for each in row["device_health"]] == ["train-0", "train-1"]
+    api.lists[NODES][0]["spec"]["unschedulable"] = True
+    assert rows_of(read(api, free=True))[0]["state"] == "cordoned"

@@ -18,7 +18,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import DAEMONSETS, PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import DAEMONSETS, GPUCLUSTERS, PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.claimed import GPUCLUSTER
 from tests.unit.fakes.mig import MigFleet
 
 
@@ -57,6 +58,13 @@ def test_the_last_error_of_the_manager_explains_a_failure(api: FakeApi) -> None:
     log = "time=1 level=info msg=ok\nlevel=error msg=In use by another client\nlevel=info msg=x\n"
     made._cluster.text = lambda path, query: log  # type: ignore[method-assign]
     assert made.last_error("gpu-0000") == "level=error msg=In use by another client"
+
+
+def test_a_gpucluster_brings_no_mig_manager(api: FakeApi) -> None:
+    api.lists |= {POLICIES: [], GPUCLUSTERS: [GPUCLUSTER]}
+    with pytest.raises(GpuOpsError) as error:
+        reader(api)
+    assert error.value.reason == "Unsupported" and "mig_partition_claims: true" in error.value.msg
 
 
 def test_without_a_served_policy_the_operator_is_missing(api: FakeApi) -> None:

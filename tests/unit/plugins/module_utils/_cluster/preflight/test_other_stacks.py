@@ -9,6 +9,7 @@ import copy
 import pytest
 from inline_snapshot import snapshot as wording
 
+from tests.unit.fakes.claimed import separate_driver
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     OTHER_NFD,
     OUR_NFD,
@@ -117,6 +118,14 @@ def test_a_dra_driver_beside_the_operator() -> None:
         "allocate GPUs"
         in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message
     )
+
+
+def test_a_gpucluster_beside_the_drivers_own_chart_is_refused_with_the_way_out() -> None:
+    wants = intent(gpuCluster={"deployCR": True}, clusterPolicy={"deployCR": False})
+    finding = only("other_stacks", snapshot(daemonsets=[separate_driver()]), wants)
+    assert finding.level == "failure" and "Helm's release nvidia-dra-driver-gpu/dra" in finding.message
+    assert finding.remedy.endswith("helm uninstall dra --namespace nvidia-dra-driver-gpu.")
+    assert only("other_stacks", snapshot(daemonsets=[separate_driver()])).level == "warning"
 
 
 def deployment(namespace: str, release: str | None = None) -> dict:

@@ -64,3 +64,24 @@ def test_a_row_has_the_pod_and_no_empty_message() -> None:
         "namespace": "ml", "pod": "train", "container": "cuda", "resource": "claim:gpu", "device": CLAIMED,
         "health": "Unhealthy", "message": None,
     }  # fmt: skip
+
+
+def held(health: str, pod: str = "train", device: str = CLAIMED, message: str | None = None) -> Json:
+    return {"namespace": "ml", "pod": pod, "device": device, "health": health, "message": message}
+
+
+def test_a_gpu_that_several_containers_hold_is_one_sick_gpu() -> None:
+    row = {"device_health": [held("Unhealthy"), held("Unhealthy"), held("Unhealthy", "serve", message="XID 79")]}
+    assert list(device_health.sick(row)) == [CLAIMED] and device_health.counted_sick(row) == "1 unhealthy GPU"
+    assert device_health.sick_text(row) == f"{CLAIMED} in ml/serve, ml/train: XID 79"
+
+
+def test_two_sick_gpus_are_counted_and_told_apart() -> None:
+    row = {"device_health": [held("Unhealthy", device="GPU-0"), held("Unhealthy", "serve", "GPU-1", "XID 48")]}
+    assert device_health.counted_sick(row) == "2 unhealthy GPUs"
+    assert device_health.sick_text(row) == "GPU-0 in ml/train; GPU-1 in ml/serve: XID 48"
+
+
+@pytest.mark.parametrize("row", [{}, {"device_health": None}, {"device_health": [held("Unknown")]}])
+def test_what_is_unknown_is_not_called_sick(row: Json) -> None:
+    assert (device_health.sick(row), device_health.counted_sick(row), device_health.sick_text(row)) == ({}, "", "")

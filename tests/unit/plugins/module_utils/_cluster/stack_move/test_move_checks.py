@@ -8,6 +8,8 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.driver_chart import SeparateDriver
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import InstalledBy
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
@@ -31,6 +33,8 @@ def found(target: str = "claims", spec: Json | None = None, **changes: t.Any) ->
         "has_crd": True,
         "domains": [],
         "quotas": [],
+        "queues": [],
+        "drivers": [],
         "has_cdi": False,
         "drops_sharing": False,
         "held": [],
@@ -167,3 +171,33 @@ def test_on_the_way_back() -> None:
     dynamic = {**GPUCLUSTER, "spec": {"draDriver": {"featureGates": {"DynamicMIG": True}}}}
     assert levels(found("device_plugin", gpucluster=dynamic)) == [("mig", "warning")]
     assert found("device_plugin", gpucluster={**GPUCLUSTER, "spec": {}}) == []
+
+
+def queue(name: str, *resources: str) -> Json:
+    flavors = [{"name": "default", "resources": [{"name": each, "nominalQuota": "8"} for each in resources]}]
+    groups = [{"coveredResources": list(resources), "flavors": flavors}]
+    return {"metadata": {"name": name}, "spec": {"resourceGroups": groups}}
+
+
+def test_queues_of_kueue_that_count_gpus_of_the_plugin_are_named() -> None:
+    queues = [
+        queue("training", "cpu", "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"),
+        queue("web", "cpu"),
+        queue("claimed", "gpus.example.com"),
+        {"metadata": {"name": "empty"}, "spec": {}},
+    ]
+    (finding,) = found(queues=queues)
+    assert (finding.check, finding.level) == ("kueue", "warning") and "deviceClassMappings" in finding.remedy
+    assert "training (nvidia.com/gpu, nvidia.com/mig-1g.10gb)." in finding.message
+    assert found(queues=queues[1:]) == found("device_plugin", queues=queues) == []
+
+
+def test_queues_that_nobody_may_list_are_unknown() -> None:
+    (finding,) = found(queues=None)
+    assert (finding.check, finding.level) == ("kueue", "warning") and "unknown" in finding.message
+
+
+def test_a_driver_of_its_own_chart_is_in_the_way_and_the_way_out_is_said() -> None:
+    (finding,) = found(drivers=[SeparateDriver(("dra/plugin",), InstalledBy("Helm", "dra/mine"))])
+    assert (finding.check, finding.level) == ("other_driver", "failure")
+    assert "helm uninstall mine --namespace dra." in finding.remedy

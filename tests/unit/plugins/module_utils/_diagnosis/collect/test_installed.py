@@ -10,6 +10,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.c
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import installed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+from tests.unit.fakes.claimed import GPUCLUSTER, separate_driver
 from tests.unit.fakes.stack import NAMESPACE, node, operator, ready
 
 POLICY: Json = {"driver": {"version": "580.95.05"}}
@@ -65,6 +66,13 @@ def test_a_check_that_could_not_read_what_it_needs_says_nothing() -> None:
     daemonsets = [worker(NAMESPACE, "gpu-operator"), other]
     assert "other_stacks" in checks(snapshot(daemonsets=daemonsets))
     assert checks(snapshot(daemonsets=daemonsets, unreadable=frozenset({"daemonsets"}))) == []
+
+
+def test_the_drivers_own_chart_beside_a_gpucluster_is_named_with_its_release() -> None:
+    beside = snapshot(daemonsets=[separate_driver()], gpuclusters=[GPUCLUSTER], clusterpolicies=[])
+    (finding,) = [each for each in installed.findings(beside, NAMESPACE, {}, True) if each["check"] == "other_stacks"]
+    assert finding["level"] == "failure" and "Helm's release nvidia-dra-driver-gpu/dra" in finding["message"]
+    assert finding["remedy"].endswith("helm uninstall dra --namespace nvidia-dra-driver-gpu.")
 
 
 def test_what_is_installed_in_the_words_of_an_intent() -> None:
