@@ -12,11 +12,13 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NOTHING, WAITING, DRAIN, DONE, FAILED = "nothing", "waiting", "drain", "done", "failed"
@@ -98,6 +100,30 @@ def progress_line(
     return f"{line}; the others wait for {closed}" if closed else line
 
 
+class _NamedRow(t.Protocol):
+    name: str
+    step: str
+    kept: bool
+    failed: bool
+    reason: str
+
+
+def failure(rows: t.Sequence[_NamedRow], stop: str) -> GpuOpsError:
+    """Return the error about nodes that failed. ``stop`` says why the others were not begun, if so."""
+    bad = [f"{row.name}: {one_line(row.reason).rstrip('.')}" for row in rows if row.failed]
+    said = stop.rstrip(".") or first_few(bad, separator="; ")
+    return GpuOpsError(f"{said}. {closing(rows)}", reason="NodesFailed")
+
+
+def closing(rows: t.Sequence[_NamedRow]) -> str:
+    """Return the last sentences of an error, which say in what state the call has left the nodes."""
+    held = [row.name for row in rows if row.kept]
+    left = [row.name for row in rows if row.step == WAITING]
+    said = f"{first_few(held)} {'stay' if len(held) > 1 else 'stays'} cordoned. " if held else ""
+    rest = f"Not begun: {first_few(left)}. " if left else ""
+    return f"{said}{rest}Run it again; it does not repeat what is done."
+
+
 Row = t.TypeVar("Row", bound=HeldRow)
 
 
@@ -113,6 +139,18 @@ class NodeWork(abc.ABC, t.Generic[Row]):
     def __init__(self) -> None:
         self.touched: set[str] = set()
         """Nodes to which a change was sent, also without an answer. Others are as they were."""
+
+    @contextlib.contextmanager
+    def touching(self, name: str) -> t.Iterator[None]:
+        """Note that the block sends a change to a node, unless the API server refuses the first one."""
+        was_touched = name in self.touched
+        self.touched.add(name)
+        try:
+            yield
+        except GpuOpsError as e:
+            if e.reason not in AWAY and not was_touched:
+                self.touched.discard(name)
+            raise
 
     @abc.abstractmethod
     def look(self) -> dict[str, Json]:

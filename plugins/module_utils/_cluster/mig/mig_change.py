@@ -40,7 +40,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MANAGERS_S = 5.0
@@ -163,13 +163,10 @@ class MigChange(NodeWork[Row]):
     def _patch(self, name: str, action: Action) -> Outcome:
         """Patch a node and note what was repaired."""
         row, track = self.rows[name], self._tracks[name]
-        was_touched = name in self.touched
-        self.touched.add(name)
         try:
-            node = self._cluster.merge(f"{NODES}/{name}", action.patch or {})
+            with self.touching(name):
+                node = self._cluster.merge(f"{NODES}/{name}", action.patch or {})
         except GpuOpsError as e:
-            if e.reason not in AWAY and not was_touched:  # the API server has refused it
-                self.touched.discard(name)
             if e.reason != "NotFound":
                 raise
             return Outcome("failed", GONE)

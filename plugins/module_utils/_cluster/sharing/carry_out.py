@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference, ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import node_work
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import sharing_plan, unmount
@@ -82,7 +83,7 @@ def act(scene: Scene, warn: Warn) -> Json:
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**e.details, **sharing_plan.report(scene.changes)}) from e
     except KeyboardInterrupt as e:
-        message = f"The call was interrupted. {sharing_plan.closing(scene.changes)}"
+        message = f"The call was interrupted. {node_work.closing(scene.changes)}"
         raise GpuOpsError(message, reason="Interrupted", **sharing_plan.report(scene.changes)) from e
     changed = _has_changed(scene) or bool(result["published"] or pruned or pointer is not None)
     made = {**result, **sharing_plan.report(scene.changes), "pruned": pruned}
@@ -119,7 +120,7 @@ def _roll_out(scene: Scene, doctor: Doctor, warn: Warn) -> bool:
             warn(f"Node {change.name}: {note}")
     failed = [change for change in scene.changes if change.failed]
     if rollout.stop or len(failed) > scene.pacing.budget:
-        raise sharing_plan.failure(scene.changes, rollout.stop)
+        raise node_work.failure(scene.changes, rollout.stop)
     for change in failed:
         warn(f"Node {change.name}: {change.reason}")
     for warning in sharing_plan.degraded(change for change in scene.changes if change.name in at_once):

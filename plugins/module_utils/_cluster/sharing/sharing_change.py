@@ -32,7 +32,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sha
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import SHARING_LABEL
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DOCTOR_S = 5.0
@@ -118,13 +118,10 @@ class SharingChange(NodeWork[Change]):
         if now_there not in (change.key_before, change.key):
             said = f"Somebody else has changed its label {names.PLUGIN_CONFIG} to {now_there} in the meantime."
             return Outcome("failed", said)
-        was_touched = change.name in self.touched
-        self.touched.add(change.name)
         try:
-            label(self._cluster, change, seen)
+            with self.touching(change.name):
+                label(self._cluster, change, seen)
         except GpuOpsError as e:
-            if e.reason not in AWAY and not was_touched:  # the API server has refused it
-                self.touched.discard(change.name)
             if e.reason == "Conflict":
                 return WAIT
             if e.reason != "NotFound":

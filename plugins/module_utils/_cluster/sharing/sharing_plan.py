@@ -221,19 +221,3 @@ def report(changes: t.Sequence[Change]) -> Json:
             "evicted": sum(len(row["evicted"]) for row in rows),
         },
     }
-
-
-def failure(changes: t.Sequence[Change], stop: str) -> GpuOpsError:
-    """Return the error about nodes that failed. ``stop`` says why the others were not begun, if so."""
-    bad = [f"{change.name}: {one_line(change.reason).rstrip('.')}" for change in changes if change.failed]
-    said = stop.rstrip(".") or first_few(bad, separator="; ")
-    return GpuOpsError(f"{said}. {closing(changes)}", reason="NodesFailed")
-
-
-def closing(changes: t.Sequence[Change]) -> str:
-    """Return the last sentences of an error, which say in what state the call has left the nodes."""
-    held = [change.name for change in changes if change.kept]
-    left = [change.name for change in changes if change.step == WAITING]
-    said = f"{first_few(held)} {'stay' if len(held) > 1 else 'stays'} cordoned. " if held else ""
-    rest = f"Not begun: {first_few(left)}. " if left else ""
-    return f"{said}{rest}Run it again; it does not repeat what is done."

@@ -32,7 +32,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_l
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds import kinds
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_plan import Switch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_request import KIND_PURPOSE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OPERANDS_S = 5.0
@@ -152,13 +152,10 @@ class KindChange(NodeWork[Switch]):
         return kinds.stuck(change.kind, seen, self._operands.daemonsets(), self._operands.pods(change.name))
 
     def _write(self, change: Switch, stuck: t.Mapping[str, str], seen: Json) -> Outcome | None:
-        was_touched = change.name in self.touched
-        self.touched.add(change.name)
         try:
-            write(self._cluster, change, stuck, seen)
+            with self.touching(change.name):
+                write(self._cluster, change, stuck, seen)
         except GpuOpsError as e:
-            if e.reason not in AWAY and not was_touched:  # the API server has refused it
-                self.touched.discard(change.name)
             if e.reason == "Conflict":
                 return WAIT
             if e.reason != "NotFound":

@@ -25,7 +25,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds import kinds
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_request import KIND_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import Kind
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -225,19 +224,3 @@ def diff(changes: t.Iterable[Switch]) -> Json:
         "before": {each.name: each.label_before for each in relabelled},
         "after": {each.name: each.label for each in relabelled},
     }
-
-
-def failure(changes: t.Sequence[Switch], stop: str) -> GpuOpsError:
-    """Return the error about nodes that failed. ``stop`` says why the others were not begun, if so."""
-    bad = [f"{change.name}: {one_line(change.reason).rstrip('.')}" for change in changes if change.failed]
-    said = stop.rstrip(".") or first_few(bad, separator="; ")
-    return GpuOpsError(f"{said}. {closing(changes)}", reason="NodesFailed")
-
-
-def closing(changes: t.Sequence[Switch]) -> str:
-    """Return the last sentences of an error, which say in what state the call has left the nodes."""
-    held = [change.name for change in changes if change.kept]
-    left = [change.name for change in changes if change.step == WAITING]
-    said = f"{first_few(held)} {'stay' if len(held) > 1 else 'stays'} cordoned. " if held else ""
-    rest = f"Not begun: {first_few(left)}. " if left else ""
-    return f"{said}{rest}Run it again; it does not repeat what is done."

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusa
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, rollout_notes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, node_work, rollout_notes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintenance_plan as node_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
@@ -256,7 +256,7 @@ class KindCall:
         except GpuOpsError as e:
             raise GpuOpsError(e.msg, **{**e.details, **kind_plan.report(self.changes)}) from e
         except KeyboardInterrupt as e:
-            message = f"The call was interrupted. {kind_plan.closing(self.changes)}"
+            message = f"The call was interrupted. {node_work.closing(self.changes)}"
             raise GpuOpsError(message, reason="Interrupted", **kind_plan.report(self.changes)) from e
         return self._result(finished=finished and not self.deferred)
 
@@ -272,7 +272,7 @@ class KindCall:
                 warn(f"Node {change.name}: {note}")
         failed = [change for change in self.changes if change.failed]
         if rollout.stop or len(failed) > self.pacing.budget:
-            raise kind_plan.failure(self.changes, rollout.stop)
+            raise node_work.failure(self.changes, rollout.stop)
         for change in failed:
             warn(f"Node {change.name}: {change.reason}")
         for warning in kind_plan.degraded(change for change in self.changes if change.name in at_once):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import node_work
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds import kind_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_plan import Switch, Target
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import Kind
@@ -68,6 +69,6 @@ def test_the_end_of_an_error_says_what_is_held_and_what_is_left() -> None:
     rows = [change(), change()]
     rows[0].fail("The driver stays")
     rows[0].keep("workload-kind")
-    assert kind_plan.failure(rows, "").msg.startswith("gpu-0000: The driver stays")
-    assert "gpu-0000 stays cordoned. Not begun: gpu-0000." in kind_plan.closing(rows)
-    assert kind_plan.failure(rows, "Enough.").msg.startswith("Enough. ")
+    assert node_work.failure(rows, "").msg.startswith("gpu-0000: The driver stays")
+    assert "gpu-0000 stays cordoned. Not begun: gpu-0000." in node_work.closing(rows)
+    assert node_work.failure(rows, "Enough.").msg.startswith("Enough. ")
