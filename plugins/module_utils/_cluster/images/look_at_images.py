@@ -14,7 +14,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import (
     ask,
     image_name,
-    keys,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images import needed_images
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.images.needed_images import NeededImage
@@ -81,9 +80,7 @@ def _sync_file(found: t.Sequence[NeededImage]) -> Json:
 
 
 def _asked(found: t.Sequence[NeededImage], options: t.Mapping[str, t.Any]) -> list[Json]:
-    registry, digests = options["registry"], options["digests"]
-    given = keys.Key(registry["username"], registry["password"]) if registry["username"] else None
-    asker = ask.Asker(ask.RegistrySettings({}, registry["insecure"], given, registry["ca_path"], registry["timeout"]))
+    asker, digests = ask.Asker.of(options["registry"], {}), options["digests"]
     rows = []
     for each in found:
         row = _row(each, options["mirror"])

@@ -31,14 +31,11 @@ def answers(cluster: Cluster, namespace: str, pools: t.Sequence[Pool], registry:
     """Ask for each image of the pools once. In offline mode, the registries are not asked."""
     if registry["mode"] == "offline":
         return {image: _unasked(image, registry) for pool in pools for image in pool.images}
-    given = keys.Key(registry["username"], registry["password"]) if registry["username"] else None
-    asker = ask.Asker(
-        ask.RegistrySettings(registry["mirrors"], registry["insecure"], given, registry["ca_path"], registry["timeout"])
-    )
+    asker = ask.Asker.of(registry, registry["mirrors"])
     secrets = _Secrets(cluster, namespace)
     found: Answers = {}
     for pool in pools:
-        credentials = {} if given else secrets.keys_of(pool.source.spec)
+        credentials = {} if registry["username"] else secrets.keys_of(pool.source.spec)
         wanted = {image: pool.architectures for image in pool.images if image not in found}
         found |= {image: asker.ask(image, credentials, needed) for image, needed in wanted.items()}
     return found

@@ -92,6 +92,13 @@ class Asker:
         self._down: dict[str, str] = {}
         self._tokens: dict[tuple[str, str], str] = {}
 
+    @classmethod
+    def of(cls, registry: t.Mapping[str, t.Any], mirrors: t.Mapping[str, str]) -> Asker:
+        """Return one for a module's option ``registry``. A user that it names serves for all registries."""
+        given = _keys.Key(registry["username"], registry["password"]) if registry["username"] else None
+        settings = RegistrySettings(mirrors, registry["insecure"], given, registry["ca_path"], registry["timeout"])
+        return cls(settings)
+
     def ask(self, image: str, keys: _keys.Keys, architectures: t.Collection[str] = ()) -> Answer:
         """Return whether an image exists, and for which of these architectures it does not."""
         place = image_name.on_mirror(image_name.parse(image), self._settings.mirrors)
