@@ -373,28 +373,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     NODE_ROLLOUT,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.share_gpus import ensure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sharing_options import SHARES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run
 
-_RESOURCE = ArgumentSpec(
-    {
-        "name": {"type": "str", "required": True},
-        "replicas": {"type": "int", "required": True},
-    }
-)
 _CONFIG = ArgumentSpec(
     {
         "name": {"type": "str", "required": True},
         "nodes": {"type": "list", "elements": "str"},
         "node_selector": {"type": "dict"},
-        "strategy": {"type": "str", "choices": ["time-slicing", "mps", "none"]},
-        "replicas": {"type": "int"},
-        "resources": _RESOURCE.as_list(),
-        "rename_by_default": {"type": "bool", "default": False},
-        "fail_requests_greater_than_one": {"type": "bool"},
-        "config": {"type": "dict"},
     }
-)
+).including(SHARES)
 SPEC = ArgumentSpec(
     {
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

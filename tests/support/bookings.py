@@ -64,12 +64,15 @@ def _gpus(pod: Json) -> int:
 
 
 @contextlib.contextmanager
-def recorded(lab: Lab) -> t.Iterator[t.Callable[[], list[Json]]]:
-    """Watch pods and claims for the duration of a block. Yields a function that returns the events so far, in order."""
+def recorded(lab: Lab, *kinds: str) -> t.Iterator[t.Callable[[], list[Json]]]:
+    """Watch objects, by default pods and claims, for the duration of a block.
+
+    Yields a function that returns the events so far, in order.
+    """
     watch = ("--watch", "--output-watch-events", "--all-namespaces", "--output=json")
     with tempfile.TemporaryDirectory(prefix="gpuops-events-") as folder, contextlib.ExitStack() as stack:
         files, running = [], []
-        for kind in WATCHED:
+        for kind in kinds or WATCHED:
             file = stack.enter_context((Path(folder) / kind).open("w+"))
             command = [lab.state.tools["kubectl"], f"--kubeconfig={lab.kubeconfig}", "get", kind, *watch]
             process = stack.enter_context(subprocess.Popen(command, stdout=file))

@@ -72,10 +72,10 @@ def _chosen(nodes: list[Json], wish: LayoutWish) -> list[str]:
 def _matching(nodes: list[Json], wish: LayoutWish) -> list[Json]:
     """Return the nodes with GPUs that a wish chooses by labels, or all of them."""
     selector = wish.selector
-    return [node for node in nodes if is_gpu_node(node) and (selector is None or _is_chosen(selector, node))]
+    return [node for node in nodes if is_gpu_node(node) and (selector is None or is_chosen(selector, node))]
 
 
-def _is_chosen(selector: t.Mapping[str, str], node: Json) -> bool:
+def is_chosen(selector: t.Mapping[str, str], node: Json) -> bool:
     """Return whether a selector chooses a node, also if its product label has got a suffix since the selector was made.
 
     Feature discovery appends ``-MIG-1g.10gb`` and ``-SHARED``, so a second run would otherwise find no node. A label

@@ -106,8 +106,21 @@ def missing(node: Json, wanted: Configuration, known: t.Mapping[str, int] | None
     offered = offered_devices(node)
     if not offered:
         return "the node offers no GPUs"
-    found = (_missing_of(node, wanted, resource, (known or {}).get(resource, 0)) for resource in sorted(offered))
+    gone = {resource for resource in offered - wanted.shares.keys() if _is_gone(node, resource)}
+    left = sorted(offered - gone or offered)
+    found = (_missing_of(node, wanted, resource, (known or {}).get(resource, 0)) for resource in left)
     return next(filter(None, found), "")
+
+
+def _is_gone(node: Json, resource: str) -> bool:
+    """Return whether a node has a resource in its capacity only.
+
+    After a change of the MIG layout, the kubelet keeps the capacity of the former devices for five minutes
+    (``endpointStopGracePeriod`` in ``pkg/kubelet/cm/devicemanager/types.go`` of Kubernetes).
+    """
+    allocatable = nodes.gpu_quantities(node, "allocatable")
+    is_offered = allocatable.get(resource) or allocatable.get(resource + config.SHARED)
+    return not is_offered and f"{resource}.count" not in labels_of(node)
 
 
 def _missing_of(node: Json, wanted: Configuration, resource: str, known: int) -> str:
