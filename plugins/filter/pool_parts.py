@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: pool_parts
-short_description: Plumbing of the role pools: what each part of the collection makes of declared pools
+short_description: Take declared pools apart into what each module takes
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:

@@ -78,7 +78,10 @@ options:
         type: list
         elements: str
       node_selector:
-        description: Labels of the nodes. An empty mapping chooses all nodes. Nodes without GPUs are left out.
+        description:
+          - Labels of the nodes. An empty mapping chooses all nodes. Nodes without GPUs are left out.
+          - A node for virtual machines loses the labels of GPU Feature Discovery (C(nvidia.com/gpu.product) and
+            others), so it is chosen by labels of your own.
         type: dict
   allow_disruption:
     description:

@@ -128,6 +128,7 @@ CLUSTER_ROLES = [
         "monitoring",
         "operator",
         "operator_upgrade",
+        "pools",
         "preflight",
         "report",
         "scheduling",

@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import rehearsal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.node_view import NodeView
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import Member
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import PoolMember
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import POOL_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import Rows, Step, Warn, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.rehearsal import Course
@@ -35,14 +35,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-STEPS = "steps"
+TAKES_STEPS = "steps"
 """The step of a node that is held and empty, beside those that every change has."""
 
 _REFUSALS = ("Invalid", "LayoutRefused", "NotFound", "Conflict", "Unsupported", "HeldElsewhere", "PodsInTheWay")
 """Why a step ends before it has changed anything."""
 
 
-class PoolChange(NodeWork[Member]):
+class PoolChange(NodeWork[PoolMember]):
     """The change of nodes to what their pools say. ``spec`` is the ClusterPolicy's."""
 
     purpose = POOL_PURPOSE
@@ -51,7 +51,7 @@ class PoolChange(NodeWork[Member]):
         self,
         cluster: Cluster,
         course: Course,
-        members: t.Iterable[Member],
+        members: t.Iterable[PoolMember],
         spec: Json,
         timeout_s: float,
         warn: Warn,
@@ -59,7 +59,7 @@ class PoolChange(NodeWork[Member]):
         super().__init__()
         self._cluster, self._course, self._spec, self._warn = cluster, course, spec, warn
         self.timeout_s = timeout_s
-        self.rows: dict[str, Member] = {member.name: member for member in members}
+        self.rows: dict[str, PoolMember] = {member.name: member for member in members}
         self._reader = NodeReader(cluster)
         self._nodes: dict[str, Json] = {}
         self._ready: set[str] = set()
@@ -76,7 +76,7 @@ class PoolChange(NodeWork[Member]):
 
     def begin(self, name: str, now: float) -> None:
         """Let a node take its steps at the next look."""
-        self.rows[name].step = STEPS
+        self.rows[name].step = TAKES_STEPS
         self._ready.add(name)
 
     def advance(self, name: str, node: Json, now: float) -> Outcome:

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     WAITING,
     HeldRow,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import POOL_PURPOSE, Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import POOL_PURPOSE, NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import StepRow
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds import kinds
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
@@ -34,11 +34,11 @@ DEGRADED = "Degraded, which stops no other node: "
 
 
 @dataclasses.dataclass
-class Member(HeldRow):
+class PoolMember(HeldRow):
     """What happens to one node, and how far it is."""
 
     name: str
-    pool: Pool | None
+    pool: NodePool | None
     """The node's pool, or None if it is in none any more."""
     steps: dict[str, StepRow] = dataclasses.field(default_factory=dict)
     """What each step changes on it, by the step's name."""
@@ -92,11 +92,11 @@ class Member(HeldRow):
         }
 
 
-def member_of(node: Json, pool: Pool | None, steps: t.Mapping[str, StepRow]) -> Member:
+def member_of(node: Json, pool: NodePool | None, steps: t.Mapping[str, StepRow]) -> PoolMember:
     """Return the row of a node before anything happens."""
     offers = kinds.allocatable(node)
     name = str(node["metadata"]["name"])
-    member = Member(
+    member = PoolMember(
         name=name,
         pool=pool,
         steps=dict(steps),
@@ -114,7 +114,7 @@ def member_of(node: Json, pool: Pool | None, steps: t.Mapping[str, StepRow]) -> 
     return member
 
 
-def warnings_of(members: t.Iterable[Member]) -> list[str]:
+def warnings_of(members: t.Iterable[PoolMember]) -> list[str]:
     """Return warnings about nodes that have what they should and do not offer it all, and about those left out."""
     degraded: dict[str, list[str]] = {}
     blocked: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ def warnings_of(members: t.Iterable[Member]) -> list[str]:
     ]
 
 
-def report(members: t.Collection[Member]) -> Json:
+def report(members: t.Collection[PoolMember]) -> Json:
     """Return the part of the module's result about nodes."""
     rows = [member.as_result() for member in members]
     return {
@@ -143,11 +143,11 @@ def report(members: t.Collection[Member]) -> Json:
     }
 
 
-def diff(members: t.Iterable[Member]) -> Json:
+def diff(members: t.Iterable[PoolMember]) -> Json:
     """Return what each step changes, by node."""
     due = {member.name: member for member in members if member.is_due}
 
-    def part(member: Member, is_after: bool) -> Json:
+    def part(member: PoolMember, is_after: bool) -> Json:
         changes = {name: step.change for name, step in member.steps.items() if step.change}
         offers = {} if is_after else {"resources": member.before}
         return {**offers, "pods": [] if is_after else member.pods, **(changes if is_after else {})}

@@ -32,14 +32,11 @@ POOL_PURPOSE = "pool"
 Options = t.Mapping[str, t.Any]
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
-_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "nvidia.com/mps.", "nvidia.com/vgpu.")
-"""Labels that the operator and GPU Feature Discovery set. Feature discovery runs on container nodes only, and removes
-its labels when it ends (its ``removeOutputFile``)."""
 _CHANGING = (names.PLUGIN_CONFIG, names.WORKLOAD_CONFIG, names.MIG_CONFIG, names.MIG_STATE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Pool:
+class NodePool:
     """Nodes, and what they shall have. What is not named is plain: the collection keeps nothing of it there."""
 
     name: str
@@ -53,7 +50,7 @@ class Pool:
     """How pods share the GPUs, in the words of an entry of ``gpu_sharing``, or None for plain GPUs."""
 
     @classmethod
-    def of(cls, entry: Options) -> Pool:
+    def of(cls, entry: Options) -> NodePool:
         """Return the pool that an entry of the option ``pools`` describes."""
         name, named, selector = entry["name"], entry.get("nodes"), entry.get("node_selector")
         if not _NAME.fullmatch(name):
@@ -124,7 +121,7 @@ def _refuse_for_machines(
     if layout or sharing:
         what = "mig_layout" if layout else "sharing"
         raise _wrong(f"Pool {name}: {what} is for containers, and the kind is {kind}. Remove one of them.")
-    found = [key for key in selector or {} if key.startswith(_DISCOVERED)]
+    found = [key for key in selector or {} if nodes.is_discovered(key)]
     if found:
         raise _wrong(
             f"Pool {name}: node_selector names {found[0]}, which a node loses as soon as it is {kind}. Choose the "
@@ -137,7 +134,7 @@ class PoolRequest:
     """What a call asks for."""
 
     rollout: NodeRolloutRequest
-    pools: tuple[Pool, ...]
+    pools: tuple[NodePool, ...]
     options: Options
     """The module's options, of which the steps take what they need."""
     stops_machines: bool = False
@@ -163,7 +160,7 @@ def request_of(options: Options) -> PoolRequest:
         raise _wrong(f"pools has two pools with the name {first_few(twice)}. Rename one of them.")
     request = PoolRequest(
         rollout=rollout,
-        pools=tuple(map(Pool.of, entries)),
+        pools=tuple(map(NodePool.of, entries)),
         options=options,
         stops_machines=options["stop_machines"],
         policy_name=options["policy_name"],
@@ -175,10 +172,10 @@ def request_of(options: Options) -> PoolRequest:
     return request
 
 
-def assigned(pools: t.Sequence[Pool], fleet: t.Iterable[Json]) -> dict[str, Pool]:
+def assigned(pools: t.Sequence[NodePool], fleet: t.Iterable[Json]) -> dict[str, NodePool]:
     """Return the pool of each node that is in one."""
     by_name = {name_of(node): node for node in fleet}
-    found: dict[str, Pool] = {}
+    found: dict[str, NodePool] = {}
     for pool in pools:
         for name in pool.chosen(by_name):
             if found.setdefault(name, pool) is not pool:

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import call as mig
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Options, Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Options, NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import share_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sharing_plan import HELD_FOR
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import (
@@ -33,7 +33,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_ki
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Warn = t.Callable[[str], None]
-Wishes = t.Mapping[str, "Pool | None"]
+Wishes = t.Mapping[str, "NodePool | None"]
 """The pool of each node of a step, or None for a node that is in no pool any more."""
 
 UNPACED = {
@@ -89,7 +89,7 @@ class Step(t.Protocol):
 
     name: str
 
-    def concerns(self, node: Json, pool: Pool | None) -> bool:
+    def concerns(self, node: Json, pool: NodePool | None) -> bool:
         """Return whether the step has anything to do with a node, now or in an earlier run that was killed."""
 
     def take(self, cluster: Cluster, wishes: Wishes, fleet: t.Mapping[str, Json], warn: Warn) -> Rows:
@@ -114,7 +114,7 @@ def _row(row: Json, purpose: str, change: str, *, interrupts: bool, offers: Json
     )
 
 
-def _grouped(wishes: Wishes, key_of: t.Callable[[str, Pool | None], str]) -> dict[str, list[str]]:
+def _grouped(wishes: Wishes, key_of: t.Callable[[str, NodePool | None], str]) -> dict[str, list[str]]:
     """Return the nodes by a key. Nodes with an empty one are left out."""
     found: dict[str, list[str]] = {}
     for name, pool in wishes.items():
@@ -131,7 +131,7 @@ class KindStep:
     def __init__(self, options: Options) -> None:
         self._options = _options(options)
 
-    def concerns(self, node: Json, pool: Pool | None) -> bool:
+    def concerns(self, node: Json, pool: NodePool | None) -> bool:
         """Return whether the pool names a kind, or the node has one of ours."""
         is_held = KIND_PURPOSE in hold.hold_of(node).purposes
         return bool(pool and pool.kind) or KIND_LABEL.is_ours(node) or is_held
@@ -165,7 +165,7 @@ class LayoutStep:
         mine = {"layout": None, "nodes": None, "node_selector": None, "repair": True, "verify": False}
         self._options = {**_options(options), **mine, "workload": {}, "content": "", "evict": "gpu"}
 
-    def concerns(self, node: Json, pool: Pool | None) -> bool:
+    def concerns(self, node: Json, pool: NodePool | None) -> bool:
         """Return whether the pool names a layout, or the node has one of ours."""
         is_held = MIG_PURPOSE in hold.hold_of(node).purposes
         return bool(pool and pool.layout) or LAYOUT_LABEL.is_ours(node) or is_held
@@ -202,7 +202,7 @@ class SharingStep:
         mine = {"wait": True, "purge": True, "keep_unused": keeps_keys}
         self._options = {**_options(options), **mine, "config_map": options["sharing_config_map"]}
 
-    def concerns(self, node: Json, pool: Pool | None) -> bool:
+    def concerns(self, node: Json, pool: NodePool | None) -> bool:
         """Return whether the pool shares GPUs, or the node has sharing of ours."""
         is_held = HELD_FOR in hold.hold_of(node).purposes
         return bool(pool and pool.sharing) or SHARING_LABEL.is_ours(node) or is_held

@@ -18,7 +18,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import whole_product
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.node_view import NodeView
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import (
     Rows,
     Step,
@@ -78,7 +78,7 @@ def joining(wishes: Wishes, fleet: t.Mapping[str, Json], spec: Json) -> frozense
     )
 
 
-def _kind_after(node: Json, pool: Pool | None, spec: Json) -> str:
+def _kind_after(node: Json, pool: NodePool | None, spec: Json) -> str:
     if pool and pool.kind:
         return pool.kind
     is_ours = KIND_LABEL.is_ours(node)
@@ -127,14 +127,14 @@ class Rehearsal:
             self.rows[name][step.name] = row if former is None or not former.changed else former
 
 
-def _announced(pool: Pool | None) -> StepRow:
+def _announced(pool: NodePool | None) -> StepRow:
     return StepRow(change=pool.layout if pool else "", changed=bool(pool and pool.layout), interrupts=True)
 
 
 # ---- how a step leaves a node -------------------------------------------------------------------------------------
 
 
-def _after(step: Step, course: Course, node: Json, pool: Pool | None, row: StepRow) -> Json:
+def _after(step: Step, course: Course, node: Json, pool: NodePool | None, row: StepRow) -> Json:
     """Return a node as a step leaves it."""
     if not row.changed:
         return node

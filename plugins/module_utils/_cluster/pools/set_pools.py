@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import Members, NodePacing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import pool_plan, pool_request
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_change import PoolChange
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import Member
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import PoolMember
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import (
     POOL_PURPOSE,
     Options,
@@ -84,7 +84,7 @@ class PoolCall:
     nodes: dict[str, Json]
     wishes: Wishes = dataclasses.field(default_factory=dict)
     rehearsal: Rehearsal = dataclasses.field(init=False)
-    members: list[Member] = dataclasses.field(default_factory=list)
+    members: list[PoolMember] = dataclasses.field(default_factory=list)
     holds: dict[str, NodeChange] = dataclasses.field(default_factory=dict)
     """How each node is held whose steps interrupt pods or machines."""
     pacing: NodePacing = dataclasses.field(default_factory=NodePacing)
@@ -184,7 +184,7 @@ class PoolCall:
     # ---- carrying it out
 
     @property
-    def _due(self) -> list[Member]:
+    def _due(self) -> list[PoolMember]:
         return [each for each in self.members if each.step != NOTHING and each.name not in self.deferred]
 
     @property

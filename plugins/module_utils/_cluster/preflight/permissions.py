@@ -321,6 +321,7 @@ READY: dict[str, tuple[str, ...]] = {
     "driver": ("driver", "pools", "evict"),
     "mig": ("mig", "layouts", "workload", "evict"),
     "monitoring": ("monitoring",),
+    "pools": ("mig", "layouts", "sharing", "workloads", "evict"),
     "scheduling": ("scheduling", "namespaces"),
     "sharing": ("sharing", "evict"),
     "uninstall": (

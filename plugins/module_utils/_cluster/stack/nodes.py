@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     DEPLOY_PREFIX,
+    FEATURE_DISCOVERY,
     GPU_PRESENT,
     GPU_PRODUCT,
     GPU_REPLICAS,
@@ -56,6 +57,12 @@ DAEMONSET_TOLERATIONS = tuple(
         ("unreachable", "NoSchedule"),
     )
 )
+
+
+def is_discovered(label: str) -> bool:
+    """Return whether GPU Feature Discovery sets a label. It runs on container nodes, and its labels end with it."""
+    patterns = FEATURE_DISCOVERY
+    return any(label.startswith(each[:-1]) if each.endswith("*") else label == each for each in patterns)
 
 
 def is_gpu_node(node: Json) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -49,6 +50,12 @@ class KindChoice:
             raise _wrong(
                 f"kinds {kind}: node_selector names {changing[0]}, which changes with the kind. Choose the nodes by "
                 "another label."
+            )
+        lost = [key for key in selector or {} if nodes.is_discovered(key)]
+        if lost and kind != CONTAINER and not is_end:
+            raise _wrong(
+                f"kinds {kind}: node_selector names {lost[0]}, which a node loses as soon as it is of this kind. Choose "
+                "the nodes by a label of your own."
             )
         return cls(
             kind,

@@ -218,7 +218,7 @@ def _is_the_stacks(key: str, value: str) -> bool:
     if key == names.MIG_CONFIG:
         # The operator sets this one by itself. A layout that divides GPUs is somebody's choice.
         return value == names.MIG_DISABLED
-    return key in OPERATOR_LABELS or _matches(key, names.FEATURE_DISCOVERY)
+    return key in OPERATOR_LABELS or nodes.is_discovered(key)
 
 
 def _left(value: str) -> str | None:

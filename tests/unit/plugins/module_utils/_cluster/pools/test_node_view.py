@@ -9,8 +9,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.node_view import NodeView
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, FakeApi
-from tests.unit.fakes.stack import workload
+from tests.unit.fakes.api import DAEMONSETS, NODES, FakeApi
 
 Json = dict[str, t.Any]
 
@@ -44,11 +43,9 @@ def test_its_writes_can_be_dry_runs(api: FakeApi) -> None:
     assert NodeView(Cluster(api.connection, check_mode=True), second).check_mode and not cluster.check_mode
 
 
-def test_a_rehearsal_asks_for_no_eviction(api: FakeApi) -> None:
-    cluster = Cluster(api.connection)
-    api.lists[ALL_PODS] = [workload("train")]
-    uid = api.lists[ALL_PODS][0]["metadata"]["uid"]
-    NodeView(cluster, second, check_mode=True).evict("default", "train", uid)
-    assert api.log == [] and len(api.lists[ALL_PODS]) == 1
-    NodeView(cluster, second).evict("default", "train", uid)
-    assert api.lists[ALL_PODS] == []
+def test_a_rehearsal_asks_for_no_eviction(api: FakeApi, monkeypatch: t.Any) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Cluster, "evict", lambda self, namespace, pod, uid, grace_period_s: asked.append(pod))
+    for check in (True, False):
+        NodeView(Cluster(api.connection), second, check).evict("default", f"checks-{check}", "uid")
+    assert asked == ["checks-False"]

@@ -12,7 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import PROVED, WAIT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_change import PoolChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import member_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import StepRow
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.rehearsal import Course
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -34,7 +34,7 @@ class Played:
     error: GpuOpsError | None = None
     says: str = ""
 
-    def concerns(self, node: Json, pool: Pool | None) -> bool:
+    def concerns(self, node: Json, pool: NodePool | None) -> bool:
         """Return whether the node is in a pool."""
         return pool is not None
 
@@ -56,7 +56,7 @@ class Scene:
         self.log: list[tuple[str, list[str]]] = []
         self.said: list[str] = []
         self.kind, self.mig, self.sharing = (Played(name, self.log) for name in ("kind", "mig", "sharing"))
-        self.members = [member_of(node, Pool("one"), {}) for node in api.lists[NODES]]
+        self.members = [member_of(node, NodePool("one"), {}) for node in api.lists[NODES]]
         course = Course(self.kind, self.mig, self.sharing)
         self.work = PoolChange(Cluster(api.connection), course, self.members, {}, 60.0, self.said.append)
         self.work.look()

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import pool_plan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import Member, member_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import PoolMember, member_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import StepRow
 
 from tests.unit.fakes.stack import node
@@ -18,12 +18,12 @@ QUIET = StepRow("web", changed=True)
 NOTHING = StepRow("")
 
 
-def member(is_held: bool = False, **steps: StepRow) -> Member:
+def member(is_held: bool = False, **steps: StepRow) -> PoolMember:
     found = node()
     found["metadata"]["annotations"] = (
         {"gpuops.nvidia/maintenance.pool": "2026-01-01T00:00:00Z here 1"} if is_held else {}
     )
-    return member_of(found, Pool("one"), steps)
+    return member_of(found, NodePool("one"), steps)
 
 
 def test_what_is_to_be_done_with_a_node() -> None:

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import pool_request
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Pool, request_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool, request_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.gpu_pools import SPEC
 
@@ -23,7 +23,7 @@ BY_PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 
 def assigned(*entries: Json) -> dict[str, str]:
-    found = pool_request.assigned([Pool.of(entry) for entry in entries], FLEET)
+    found = pool_request.assigned([NodePool.of(entry) for entry in entries], FLEET)
     return {name: pool.name for name, pool in found.items()}
 
 
@@ -36,7 +36,7 @@ def test_nodes_are_chosen_by_name_or_label_and_those_without_gpus_are_left_out()
 def test_a_node_is_found_again_once_its_product_has_a_suffix() -> None:
     shared = node()
     shared["metadata"]["labels"]["nvidia.com/gpu.product"] += "-SHARED"
-    assert Pool.of({"name": "all", "node_selector": BY_PRODUCT}).chosen({"gpu-0000": shared}) == ["gpu-0000"]
+    assert NodePool.of({"name": "all", "node_selector": BY_PRODUCT}).chosen({"gpu-0000": shared}) == ["gpu-0000"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_pools_that_cannot_be_meant(entries: list[Json], reason: str, named: str
 
 def test_a_cluster_without_gpu_nodes_has_none_to_choose() -> None:
     with pytest.raises(GpuOpsError, match="of this cluster"):
-        Pool("all", selector={}).chosen({"cpu-0000": cpu_node()})
+        NodePool("all", selector={}).chosen({"cpu-0000": cpu_node()})
 
 
 def options(**given: t.Any) -> Json:

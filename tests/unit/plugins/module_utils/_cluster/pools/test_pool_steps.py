@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_steps import (
     KindStep,
     LayoutStep,
@@ -44,13 +44,13 @@ def fleet_of(api: FakeApi) -> dict[str, Json]:
     return {node["metadata"]["name"]: node for node in api.lists[NODES]}
 
 
-def taken(api: FakeApi, step: t.Any, wishes: dict[str, Pool | None], check: bool = False) -> dict[str, StepRow]:
+def taken(api: FakeApi, step: t.Any, wishes: dict[str, NodePool | None], check: bool = False) -> dict[str, StepRow]:
     said: list[str] = []
     found = step.take(Cluster(api.connection, check_mode=check), wishes, fleet_of(api), said.append)
     return t.cast("dict[str, StepRow]", found)
 
 
-def concerned(step: t.Any, pool: Pool | None, **annotations: str) -> bool:
+def concerned(step: t.Any, pool: NodePool | None, **annotations: str) -> bool:
     labels = {"nvidia.com/gpu.workload.config": "vm-vgpu", "nvidia.com/mig.config": "a", SHARING: "a"}
     return bool(step.concerns({"metadata": {"labels": labels, "annotations": annotations}, "spec": {}}, pool))
 
@@ -58,34 +58,34 @@ def concerned(step: t.Any, pool: Pool | None, **annotations: str) -> bool:
 @pytest.mark.parametrize(
     ("step", "pool", "mark", "purpose"),
     [
-        (KindStep(OPTIONS), Pool("one", kind="container"), {"gpuops.nvidia/workload-kind": "vm-vgpu"}, "workload-kind"),
-        (LayoutStep(OPTIONS), Pool("one", layout="a"), {"gpuops.nvidia/mig": "a"}, "mig"),
-        (SharingStep(OPTIONS), Pool("one", sharing=FOUR), {"gpuops.nvidia/sharing": "a"}, "sharing"),
+        (KindStep(OPTIONS), NodePool("one", kind="container"), {"gpuops.nvidia/workload-kind": "vm-vgpu"}, "workload-kind"),
+        (LayoutStep(OPTIONS), NodePool("one", layout="a"), {"gpuops.nvidia/mig": "a"}, "mig"),
+        (SharingStep(OPTIONS), NodePool("one", sharing=FOUR), {"gpuops.nvidia/sharing": "a"}, "sharing"),
     ],
 )
-def test_whom_a_step_concerns(step: t.Any, pool: Pool, mark: dict[str, str], purpose: str) -> None:
+def test_whom_a_step_concerns(step: t.Any, pool: NodePool, mark: dict[str, str], purpose: str) -> None:
     held = {f"gpuops.nvidia/maintenance.{purpose}": "2026-01-01T00:00:00Z here 1"}
     assert concerned(step, pool) and concerned(step, None, **mark) and concerned(step, None, **held)
-    assert not concerned(step, None) and not concerned(step, Pool("other"))
+    assert not concerned(step, None) and not concerned(step, NodePool("other"))
 
 
 def test_nodes_get_their_kinds_and_lose_them(api: FakeApi) -> None:
     PoolOperator(api)
     step = KindStep(OPTIONS)
-    wishes: dict[str, Pool | None] = {FIRST: Pool("one", kind="vm-passthrough"), SECOND: Pool("two", kind="container")}
+    wishes: dict[str, NodePool | None] = {FIRST: NodePool("one", kind="vm-passthrough"), SECOND: NodePool("two", kind="container")}
     rows = taken(api, step, wishes)
     assert rows[FIRST] == StepRow("container to vm-passthrough", changed=True, interrupts=True)
     assert (rows[SECOND].change, rows[SECOND].changed, rows[SECOND].interrupts) == ("", True, False)
-    ended = taken(api, step, {FIRST: None, SECOND: Pool("two", kind="container")})
+    ended = taken(api, step, {FIRST: None, SECOND: NodePool("two", kind="container")})
     assert ended[FIRST].change == "vm-passthrough to container" and not ended[SECOND].changed
 
 
 def test_nodes_share_their_gpus_and_end_that(api: FakeApi) -> None:
     operator = PoolOperator(api)
     step = SharingStep(OPTIONS)
-    rows = taken(api, step, {FIRST: Pool("web", sharing=SHARES)})
+    rows = taken(api, step, {FIRST: NodePool("web", sharing=SHARES)})
     assert (rows[FIRST].change, rows[FIRST].changed, rows[FIRST].interrupts) == ("web", True, False)
-    assert taken(api, step, {FIRST: Pool("web", sharing=SHARES)})[FIRST] == StepRow("")
+    assert taken(api, step, {FIRST: NodePool("web", sharing=SHARES)})[FIRST] == StepRow("")
     assert taken(api, step, {FIRST: None})[FIRST].change == "plain"
     assert SHARING not in fleet_of(api)[FIRST]["metadata"]["labels"] and len(operator.texts) == 1
     result = SharingStep(OPTIONS, keeps_keys=False).tell(Cluster(api.connection), {FIRST: None}, lambda said: None)
@@ -95,7 +95,7 @@ def test_nodes_share_their_gpus_and_end_that(api: FakeApi) -> None:
 def test_nodes_get_their_layouts_and_whole_gpus(api: FakeApi) -> None:
     fleet = MigFleet(api)
     step = LayoutStep(OPTIONS)
-    wishes: dict[str, Pool | None] = {FIRST: Pool("one", layout="all-1g.10gb"), SECOND: Pool("two")}
+    wishes: dict[str, NodePool | None] = {FIRST: NodePool("one", layout="all-1g.10gb"), SECOND: NodePool("two")}
     ahead = taken(api, step, wishes, check=True)
     assert ahead[FIRST].offers == {"nvidia.com/mig-1g.10gb": 56} and not ahead[SECOND].changed
     rows = taken(api, step, wishes)
@@ -107,7 +107,7 @@ def test_nodes_get_their_layouts_and_whole_gpus(api: FakeApi) -> None:
 def test_a_layout_waits_for_a_node_without_a_mig_manager(api: FakeApi) -> None:
     MigFleet(api)
     api.table = [each for each in api.table if each[6] != FIRST]
-    row = taken(api, LayoutStep(OPTIONS), {FIRST: Pool("one", layout="all-1g.10gb")}, check=True)[FIRST]
+    row = taken(api, LayoutStep(OPTIONS), {FIRST: NodePool("one", layout="all-1g.10gb")}, check=True)[FIRST]
     assert "no pod of the MIG manager" in row.waits_for and not row.changed
 
 

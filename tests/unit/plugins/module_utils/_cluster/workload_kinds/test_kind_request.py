@@ -37,6 +37,7 @@ def test_nodes_are_chosen_by_name_or_label_and_those_without_gpus_are_left_out()
         ({"nodes": ["nowhere"]}, "NotFound"),
         ({"node_selector": {"pool": "a"}}, "NotFound"),
         ({"node_selector": {"nvidia.com/gpu.deploy.driver": "true"}}, "Invalid"),
+        ({"node_selector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}, "Invalid"),
     ],
 )
 def test_a_choice_that_cannot_be_meant(entry: Json, reason: str) -> None:
