@@ -33,6 +33,10 @@ class Intent:
     release_name: str
     operator_version: str | None
     values: Json
+    preset: str | None = None
+    """The preset of the role that the values come from, if it is known."""
+    installs: bool = True
+    """Whether the values are those of a chart that is to be installed, and not those of what somebody installed."""
 
     def value(self, path: str, default: t.Any) -> t.Any:
         """Return a Helm value by its dotted path."""
@@ -72,6 +76,8 @@ class Snapshot:
     missing_permissions: list[str] = dataclasses.field(default_factory=list)
     ungranted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """For each RBAC role of the chart, the permissions in it that the user does not have."""
+    api_groups: frozenset[str] = frozenset()
+    """The groups that the API server has, as far as they are known."""
     unreadable: frozenset[str] = frozenset()
     """Names of the collections that this user may not list. Their fields here are empty."""
 
