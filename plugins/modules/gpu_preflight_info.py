@@ -241,7 +241,8 @@ facts:
     container_runtimes:
       description:
         - Container runtimes of the GPU nodes, each with the number of nodes.
-        - While the GPU nodes are unknown, all nodes that run workloads are counted.
+        - While the GPU nodes are unknown, the nodes that their platform calls so are counted, or else all nodes that
+          run workloads.
       type: dict
       sample: {"containerd://2.1.4": 4}
     operating_systems:

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.platforms.gpu_hints import says_gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
     has_nfd_gpu_label,
     has_nfd_labels,
@@ -93,8 +94,13 @@ class Snapshot:
 
     @functools.cached_property
     def candidates(self) -> list[Json]:
-        """The GPU nodes, or while no node is labelled as a GPU node, all nodes except the control plane."""
-        return self.gpu_nodes or [node for node in self.nodes if CONTROL_PLANE not in labels_of(node)]
+        """The GPU nodes.
+
+        While no node is labelled as a GPU node, those with GPUs by the word of their platform, or else all nodes except
+        the control plane.
+        """
+        hinted = [] if self.gpu_nodes else [node for node in self.nodes if says_gpu(node)]
+        return self.gpu_nodes or hinted or [node for node in self.nodes if CONTROL_PLANE not in labels_of(node)]
 
     @property
     def severity(self) -> Level:

@@ -61,8 +61,12 @@ def _toolkit(intent: Intent) -> bool:
 
 
 def _changes_runtime(intent: Intent) -> bool:
-    """Return whether the toolkit changes the configuration of the container runtime. The NRI plugin needs no change."""
-    return _toolkit(intent) and not intent.value("cdi.nriPluginEnabled", False)
+    """Return whether the toolkit changes the configuration of the container runtime. The NRI plugin needs no change.
+
+    Charts before v26.3 ignore the value of the NRI plugin.
+    """
+    has_nri = intent.value("cdi.nriPluginEnabled", False) and not _is_before(intent.operator_version, (26, 3))
+    return _toolkit(intent) and not has_nri
 
 
 def _toolkit_env(intent: Intent) -> dict[str, str]:

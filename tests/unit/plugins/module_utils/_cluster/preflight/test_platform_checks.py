@@ -137,6 +137,7 @@ def test_a_claim_needs_no_toolkit_and_the_nri_plugin_no_changed_runtime() -> Non
     rke2 = node(**NODES["rke2"])
     assert not worse(found(rke2, intent(gpuCluster={"deployCR": True})))
     assert not worse(found(rke2, intent(cdi={"nriPluginEnabled": True})))
+    assert worse(found(rke2, intent("v25.10.1", cdi={"nriPluginEnabled": True})))
     assert not worse(found(rke2, intent(toolkit={"enabled": False})))
     given = [{"name": "CONTAINERD_SOCKET", "value": "/run/k3s/containerd/containerd.sock"}]
     assert not worse(found(rke2, intent(toolkit={"env": given})))
