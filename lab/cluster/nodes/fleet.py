@@ -92,7 +92,9 @@ class Pool:
     provider: str | None = None
     """The beginning of the provider ID, which ends with the name of the node."""
     offers_gpus: bool = False
-    """Whether a device plugin in the image offers the GPUs from the start."""
+    """Whether a device plugin in the image offers the GPUs, from the start and while no other one runs."""
+    machine: str = "Lab-Node"
+    """The name of the machine, which GPU Feature Discovery writes into a label."""
 
     @property
     def number_of_gpus(self) -> int:
@@ -212,6 +214,8 @@ def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
         NOTE + "host-driver": str(pool.host_driver).lower(),
         NOTE + "nfd": nfd,
         **pool.annotations,
+        **({NOTE + "own-plugin": "true"} if pool.offers_gpus else {}),
+        NOTE + "machine": pool.machine,
         **({NOTE + "clique": pool.clique} if pool.clique else {}),
     }
     resources = {"cpu": "128", "memory": "1056Gi", "ephemeral-storage": "1800Gi", "pods": "110"}
@@ -256,7 +260,8 @@ def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
     prefix = "feature.node.kubernetes.io/"
     name, version = _split_os(system)
     labels = {
-        prefix + "kernel-version.full": kernel,
+        # A label's value ends with a letter or a digit. Source: node-feature-discovery, source/kernel/version.go.
+        prefix + "kernel-version.full": re.sub(r"[^-A-Za-z0-9_.]", "_", kernel).strip("-_."),
         prefix + "kernel-version.major": kernel.split(".", maxsplit=1)[0],
         prefix + "system-os_release.ID": name,
         prefix + "system-os_release.VERSION_ID": version,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import driver_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.platforms.gpu_hints import says_gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.platforms.known_platforms import PLATFORM_OF
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.platforms.recognition import Recognised, grouped
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import platform_rules
@@ -106,8 +107,12 @@ def _broken(
 
 
 def _level(level: Level, members: list[Json], snapshot: Snapshot) -> Level:
-    """Return the level. While the GPU nodes are not known, what concerns some of the nodes may concern none of them."""
-    is_sure = bool(snapshot.gpu_nodes) or len(members) == len(snapshot.candidates)
+    """Return the level.
+
+    While Node Feature Discovery has not named the GPU nodes, what concerns some of the nodes may concern none of them,
+    unless their platform says that they have GPUs.
+    """
+    is_sure = bool(snapshot.gpu_nodes) or len(members) == len(snapshot.candidates) or all(map(says_gpu, members))
     return level if is_sure else "warning"
 
 

@@ -244,6 +244,13 @@ def test_while_the_gpu_nodes_are_unknown_only_what_concerns_all_nodes_fails() ->
     assert {each.level for each in check("platform", snapshot(nodes=[talos, plain]))} == {"ok", "warning"}
 
 
+def test_what_concerns_some_gpu_nodes_fails_if_their_platform_says_that_they_have_gpus() -> None:
+    on, labels = bare("a", **NODES["gke"]), {**GKE_LABELS, "gke-no-default-nvidia-gpu-device-plugin": None}
+    off = bare("b", **{**NODES["gke"], "labels": labels})
+    told = check("platform", snapshot(nodes=[on, off]), intent(**preset("gke")))
+    assert [(each.level, each.nodes) for each in told if each.level != "ok"] == [("failure", ("b",))]
+
+
 def test_nodes_that_are_switched_off_are_not_judged() -> None:
     fields = {**NODES["talos"], "labels": {"nvidia.com/gpu.deploy.operands": "false"}}
     assert not worse(found(node(**fields)))
