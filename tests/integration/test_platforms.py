@@ -23,13 +23,13 @@ EXAMPLES = ROOT / "examples" / "platforms"
 GPUS = {"rke2": 8, "k3s": 8, "gke": 2}
 """How many GPUs the fleet of a platform has, if not 16."""
 EVERY_DAY = ("rke2", "talos")
-OTHERS = ("k3s", "eks", "eks_gpu_image", "gke", "openshift", "flatcar", "dgx_os")
+OTHERS = ("k3s", "eks", "eks_gpu_image", "gke", "aks", "openshift", "flatcar", "dgx_os")
 
 
-HARMLESS = ("rke2", "k3s", "dgx_os", "eks")
+HARMLESS = ("rke2", "k3s", "dgx_os", "eks", "aks")
 """Platforms on which the values of a plain cluster are no more than a warning.
 
-Nothing tells DGX OS before GPU Feature Discovery runs, and for EKS with Ubuntu these values are right.
+Nothing tells DGX OS before GPU Feature Discovery runs, and for EKS and AKS these values may be right.
 """
 
 

@@ -117,7 +117,7 @@ PLATFORMS = (
         title="DGX OS",
         layer="system",
         signs=(_sign(label=r"^nvidia\.com/gpu\.machine=(NVIDIA-)?DGX", os_image=r"^Ubuntu\b", kernel=r"-nvidia$"),),
-        presets=("dgx_os",),
+        presets=("dgx_os", "preinstalled_driver"),
         source=_NVIDIA_DOCS + "getting-started.rst",
         date="2026-08-21",
     ),

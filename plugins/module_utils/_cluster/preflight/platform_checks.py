@@ -102,18 +102,22 @@ def _broken(
             platform = PLATFORM_OF[name]
             who = f"{_counted(members)} with {platform.title}"
             remedy = combination.remedy.format(preset=platform.presets[0] if platform.presets else "")
-            level = _level(combination.level, members, snapshot)
+            level = _level(combination.level, name, members, snapshot)
             yield ClusterFinding(_CHECK, level, combination.message.format(nodes=who), remedy, **about(members))
 
 
-def _level(level: Level, members: list[Json], snapshot: Snapshot) -> Level:
+_POOLED = ("amazon_linux", "cos", "gke", "aks", "eks_auto")
+"""Platforms whose nodes without GPUs are often of another kind than those with GPUs, which may be scaled to zero."""
+
+
+def _level(level: Level, platform: str, members: list[Json], snapshot: Snapshot) -> Level:
     """Return the level.
 
     While Node Feature Discovery has not named the GPU nodes, what concerns some of the nodes may concern none of them,
     unless their platform says that they have GPUs.
     """
-    is_sure = bool(snapshot.gpu_nodes) or len(members) == len(snapshot.candidates) or all(map(says_gpu, members))
-    return level if is_sure else "warning"
+    are_all = len(members) == len(snapshot.candidates) and platform not in _POOLED
+    return level if snapshot.gpu_nodes or are_all or all(map(says_gpu, members)) else "warning"
 
 
 def _own_plugins(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:

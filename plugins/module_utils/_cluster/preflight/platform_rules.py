@@ -188,7 +188,7 @@ COMBINATIONS = (
         level="failure",
         values=has_plugin,
         node=_runs_google_plugin,
-        message=f"GKE runs its own device plugin on {{nodes}}, because they lack the label {GKE_OPT_OUT}=true.",
+        message=f"GKE runs its own device plugin on {{nodes}}, where the label {GKE_OPT_OUT}=true is missing.",
         remedy="Give the node pool this label (--node-labels), or set devicePlugin.enabled to false.",
         source=_NVIDIA_DOCS + "google-gke.rst",
         date="2026-08-21",

@@ -101,5 +101,5 @@ def test_a_node_of_a_platform_has_its_marks(tmp_path: Path) -> None:
 
 
 def test_a_fleet_that_does_not_exist() -> None:
-    with pytest.raises(LabError, match="There is no fleet 'huge': give a file, or one of bottlerocket, default"):
+    with pytest.raises(LabError, match="There is no fleet 'huge': give a file, or one of aks, bottlerocket, default"):
         load("huge")

@@ -242,6 +242,10 @@ def test_while_the_gpu_nodes_are_unknown_only_what_concerns_all_nodes_fails() ->
     alone = check("platform", snapshot(nodes=[talos]))
     assert {each.level for each in alone} == {"ok", "failure"}
     assert {each.level for each in check("platform", snapshot(nodes=[talos, plain]))} == {"ok", "warning"}
+    system_pool = bare("a", **NODES["eks_gpu_image"])
+    assert {each.level for each in check("platform", snapshot(nodes=[system_pool]))} == {"ok", "warning"}
+    gpus = bare("a", **NODES["eks_gpu_image"], labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
+    assert "failure" in {each.level for each in check("platform", snapshot(nodes=[gpus]))}
 
 
 def test_what_concerns_some_gpu_nodes_fails_if_their_platform_says_that_they_have_gpus() -> None:
