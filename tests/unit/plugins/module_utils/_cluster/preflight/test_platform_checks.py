@@ -273,3 +273,14 @@ def test_facts() -> None:
     assert facts(amazon, ubuntu)["preset"] is None and facts(amazon, ubuntu)["platforms"]["eks"] == 2
     assert facts(node()) == {"platforms": {"unknown": 1}, "preset": None, "cloud": None}
     assert facts() == {"platforms": {}, "preset": None, "cloud": None}
+    assert facts(node(kubelet="v1.34.4-gke.1"))["preset"] == "gke"
+    assert facts(ubuntu, node("c", kubelet="v1.34.4-gke.1")) == {
+        "platforms": {"eks": 1, "gke": 1},
+        "preset": "bare_metal",
+        "cloud": "eks",
+    }
+
+
+def test_a_remedy_names_the_preset_that_fits_best() -> None:
+    (remedy,) = [each.remedy for each in found(node(**NODES["aks"])) if each.level != "ok"]
+    assert "Use the preset aks" in remedy
