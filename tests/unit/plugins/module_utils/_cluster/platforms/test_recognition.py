@@ -74,6 +74,10 @@ def test_the_system_decides_about_the_preset_and_contradictions_leave_none() -> 
     assert recognition.recognise(node(auto)).presets == ()
     both = recognition.recognise(node({"kubelet": "v1.34.1+rke2r1", "labels": {"eks.amazonaws.com/nodegroup": "a"}}))
     assert both.is_ambiguous and both.presets == () and both.title == "EKS/RKE2"
+    systems = recognition.recognise(node({"os_image": "Bottlerocket OS 1.50.0", "kernel": "6.1.1", **auto}))
+    assert systems.is_ambiguous and systems.presets == ()
+    alone = recognition.recognise(node({"os_image": "Flatcar Container Linux"}))
+    assert alone.is_known and not alone.is_ambiguous
     unknown = recognition.recognise(node({}))
     assert not unknown.is_known and unknown.title == "" and unknown.presets == UNKNOWN_PRESETS
 

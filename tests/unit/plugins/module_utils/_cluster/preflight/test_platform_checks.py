@@ -76,8 +76,7 @@ def test_the_charts_defaults_are_known_not_to_fit(name: str) -> None:
     item = node(**NODES[name])
     assert worse(found(item))
     recognised, *others = found(item, Intent("n", "r", "v26.7.0", {}, preset="bare_metal"))
-    fits_too = name in ("gke", "aks") and name != "gke"
-    assert (recognised.level == "ok") is fits_too and others
+    assert (recognised.level == "ok") is (name == "aks") and others
 
 
 def test_each_combination_is_found_on_each_of_its_platforms() -> None:
@@ -138,6 +137,8 @@ def test_a_claim_needs_no_toolkit_and_the_nri_plugin_no_changed_runtime() -> Non
     assert not worse(found(rke2, intent(gpuCluster={"deployCR": True})))
     assert not worse(found(rke2, intent(cdi={"nriPluginEnabled": True})))
     assert worse(found(rke2, intent("v25.10.1", cdi={"nriPluginEnabled": True})))
+    assert worse(found(rke2, intent("v26.2.9", cdi={"nriPluginEnabled": True})))
+    assert not worse(found(rke2, intent("v26.3.0", cdi={"nriPluginEnabled": True})))
     assert not worse(found(rke2, intent(toolkit={"enabled": False})))
     given = [{"name": "CONTAINERD_SOCKET", "value": "/run/k3s/containerd/containerd.sock"}]
     assert not worse(found(rke2, intent(toolkit={"env": given})))
@@ -158,6 +159,21 @@ def test_an_extension_of_nvidia_is_seen_and_without_labels_of_extensions_it_is_n
     extension = {"extensions.talos.dev/nvidia-open-gpu-kernel-modules-production": "570.211.01-v1.12.4"}
     assert not worse(found(node(**{**NODES["talos"], "labels": extension}), intent(**values)))
     assert not worse(found(node(**NODES["talos"]), intent(**values)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"toolkit": {"enabled": False}}, True),
+        ({"toolkit": {"enabled": True, "installDir": "/usr/local/nvidia"}}, False),
+        ({"hostPaths": {"driverInstallDir": "/"}}, False),
+        ({"hostPaths": {"driverInstallDir": "/"}, "toolkit": {"enabled": False}}, False),
+    ],
+)
+def test_driver_and_toolkit_of_gke_are_where_google_has_and_allows_them(changes: dict, fits: bool) -> None:
+    messages = [message for _, message in worse(found(node(**NODES["gke"]), intent(**{**preset("gke"), **changes})))]
+    assert any("Google's installer puts" in message for message in messages) is not fits
 
 
 def test_a_driver_that_nobody_installs_in_gke() -> None:
