@@ -20,7 +20,7 @@ from lab.cluster.api import Api
 from lab.cluster.controlplane import components as controlplane
 from lab.cluster.controlplane import pki, toolchain
 from lab.cluster.nodes import podlogs
-from lab.cluster.nodes.fleet import Fleet, create, load
+from lab.cluster.nodes.fleet import PLATFORMS, Fleet, create, load
 from lab.cluster.operator import CHART
 from lab.cluster.state import Options, State, locked, root
 from lab.errors import LabError
@@ -227,6 +227,8 @@ class Lab:
         given += [f"--agent={name}={command}" for name, command in options.agents.items()]
         given += [f"--folder={self.folder / 'nodes'}", f"--logs={self.folder / 'podlogs'}"]
         self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents", *given))
+        if fleet.objects:
+            self.kubectl("apply", "--server-side", "-f", PLATFORMS / f"{fleet.objects}.yaml")
         create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
         self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)
 

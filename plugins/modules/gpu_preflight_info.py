@@ -40,6 +40,11 @@ options:
       - Some findings depend on them. For example, a pre-installed driver lifts the limits on operating systems.
     type: dict
     default: {}
+  preset:
+    description:
+      - Preset of the role P(gpuops.nvidia.operator#role) from which O(values) come. The check C(platform) compares it
+        with the presets that fit the nodes.
+    type: str
   roles:
     description:
       - The RBAC roles of the operator's chart, in the form of RV(gpuops.nvidia.operator_chart_info#module:roles).
@@ -121,7 +126,7 @@ options:
       - taints
       - pod_security
       - node_state
-      - cloud
+      - platform
     default: []
   wait_timeout:
     description:
@@ -236,7 +241,8 @@ facts:
     container_runtimes:
       description:
         - Container runtimes of the GPU nodes, each with the number of nodes.
-        - While the GPU nodes are unknown, all nodes that run workloads are counted.
+        - While the GPU nodes are unknown, the nodes that their platform calls so are counted, or else all nodes that
+          run workloads.
       type: dict
       sample: {"containerd://2.1.4": 4}
     operating_systems:
@@ -252,6 +258,18 @@ facts:
       type: list
       elements: str
       sample: [gpu-operator]
+    platforms:
+      description:
+        - Platforms of the GPU nodes, each with the number of nodes. A node may be of a system and of a distribution,
+          such as C(bottlerocket) and C(eks).
+        - Nodes without a sign of a platform that this collection knows count as C(unknown).
+      type: dict
+      sample: {"amazon_linux": 4, "eks": 4}
+    preset:
+      description:
+        - Preset of the role P(gpuops.nvidia.operator#role) that fits all these nodes, or null if none is known to fit.
+      type: str
+      sample: eks_gpu_image
     cloud:
       description: Managed cloud of the nodes (C(eks), C(gke), C(aks)), or null.
       type: str
@@ -293,6 +311,7 @@ SPEC = ArgumentSpec(
         "release_name": {"type": "str", "default": "gpu-operator"},
         "operator_version": {"type": "str"},
         "values": {"type": "dict", "default": {}},
+        "preset": {"type": "str"},
         "roles": RBAC_ROLE.as_list(default=[]),
         "wait_timeout": {"type": "int", "default": 0},
         "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "default": ["deploy", "verify"]},

@@ -153,8 +153,8 @@ notes:
   - During a drain, the module checks every few seconds whether somebody has uncordoned the node, and cordons it again.
     If somebody uncordons it between two calls, the next call says so.
   - The module recognises the marks of the GPU Operator, k8s-driver-manager, NVSentinel, NodeWright, kured, medik8s,
-    NVIDIA's maintenance operator, AMD's GPU operator, Karpenter and the cluster autoscaler. A second cordon of a node
-    leaves no trace, so the module cannot recognise it.
+    NVIDIA's maintenance operator, AMD's GPU operator, Karpenter, the cluster autoscaler and others. A second cordon of
+    a node leaves no trace, so the module cannot recognise it.
   - The annotations are C(gpuops.nvidia/maintenance.<purpose>) (since when, from which machine and by which run) and
     C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). The other annotations
     C(gpuops.nvidia/initial-state.*) say which labels to restore, and C(gpuops.nvidia/left-cordoned) names the

@@ -6,7 +6,8 @@
 
 A fleet is a mapping with ``pools``, a list of `Pool`, and optionally ``nfd``. With ``nfd: chart``, the default, nodes
 get the labels of Node Feature Discovery once its worker runs there; with ``preset`` they have them from the start; with
-``absent`` they never get them.
+``absent`` they never get them. ``objects`` names a file in the folder ``platforms`` with what a platform brings along:
+kinds of its API, or DaemonSets.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lab.cluster.api import Api, Json
 from lab.errors import LabError
 
 FLEETS = Path(__file__).parent / "fleets"
+PLATFORMS = Path(__file__).parent / "platforms"
 NOTE = "lab.gpuops.nvidia/"
 """Prefix of the annotations in which the lab's programs describe nodes and pods to one another."""
 
@@ -81,7 +83,18 @@ class Pool:
     clique: str | None = None
     """The NVLink fabric that joins the machines, as feature discovery writes it: cluster UUID, dot, clique ID."""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    annotations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     taints: tuple[Json, ...] = ()
+    os_image: str | None = None
+    """What the kubelet reports as its system, if that is not the name and the version of ``os``."""
+    kubelet: str = ""
+    """The end of the kubelet's version, by which platforms mark their builds, such as ``+rke2r1``."""
+    provider: str | None = None
+    """The beginning of the provider ID, which ends with the name of the node."""
+    offers_gpus: bool = False
+    """Whether a device plugin in the image offers the GPUs, from the start and while no other one runs."""
+    machine: str = "Lab-Node"
+    """The name of the machine, which GPU Feature Discovery writes into a label."""
 
     @property
     def number_of_gpus(self) -> int:
@@ -97,6 +110,7 @@ class Fleet:
 
     pools: tuple[Pool, ...] = (Pool(count=4),)
     nfd: str = "chart"
+    objects: str | None = None
 
     @property
     def size(self) -> int:
@@ -142,11 +156,16 @@ def _read(source: str) -> Fleet:
         raise LabError(f"{path} is not YAML: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("pools"), list) or not data["pools"]:
         raise LabError(f"{path}: a fleet must be a mapping with a list `pools`.")
-    _known(data, {"pools", "nfd"}, str(path))
+    _known(data, {"pools", "nfd", "objects"}, str(path))
     nfd = data.get("nfd", "chart")
     if nfd not in ("chart", "preset", "absent"):
         raise LabError(f"{path}: nfd is {nfd!r}; it must be chart, preset or absent.")
-    return Fleet(tuple(_pool(item, f"{path}: pools[{index}]") for index, item in enumerate(data["pools"])), nfd)
+    objects = data.get("objects")
+    if objects is not None and not (PLATFORMS / f"{objects}.yaml").is_file():
+        known = ", ".join(sorted(item.stem for item in PLATFORMS.glob("*.yaml")))
+        raise LabError(f"{path}: objects is {objects!r}; it must be one of {known}.")
+    pools = tuple(_pool(item, f"{path}: pools[{index}]") for index, item in enumerate(data["pools"]))
+    return Fleet(pools, nfd, objects)
 
 
 def _pool(item: t.Any, where: str) -> Pool:
@@ -194,16 +213,24 @@ def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
         NOTE + "kernel": kernel,
         NOTE + "host-driver": str(pool.host_driver).lower(),
         NOTE + "nfd": nfd,
+        **pool.annotations,
+        **({NOTE + "own-plugin": "true"} if pool.offers_gpus else {}),
+        NOTE + "machine": pool.machine,
         **({NOTE + "clique": pool.clique} if pool.clique else {}),
     }
     resources = {"cpu": "128", "memory": "1056Gi", "ephemeral-storage": "1800Gi", "pods": "110"}
+    gpus = {"nvidia.com/gpu": str(pool.number_of_gpus)} if pool.offers_gpus else {}
+    spec = {
+        **({"taints": list(pool.taints)} if pool.taints else {}),
+        **({"providerID": pool.provider + name} if pool.provider else {}),
+    }
     info = _node_info(name, pool, kernel, kubernetes)
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": notes},
-        "spec": {"taints": list(pool.taints)} if pool.taints else {},
-        "status": {"capacity": resources, "allocatable": resources, "nodeInfo": info},
+        "spec": spec,
+        "status": {"capacity": {**resources, **gpus}, "allocatable": {**resources, **gpus}, "nodeInfo": info},
     }
 
 
@@ -212,10 +239,10 @@ def _node_info(name: str, pool: Pool, kernel: str, kubernetes: str) -> Json:
     return {
         "architecture": "amd64",
         "operatingSystem": "linux",
-        "osImage": f"{_OS_NAMES.get(system, system)} {version}",
+        "osImage": pool.os_image or f"{_OS_NAMES.get(system, system)} {version}",
         "kernelVersion": kernel,
         "containerRuntimeVersion": pool.runtime,
-        "kubeletVersion": kubernetes,
+        "kubeletVersion": kubernetes + pool.kubelet,
         "kubeProxyVersion": "",
         "bootID": name,
         "machineID": name,
@@ -233,7 +260,8 @@ def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
     prefix = "feature.node.kubernetes.io/"
     name, version = _split_os(system)
     labels = {
-        prefix + "kernel-version.full": kernel,
+        # A label's value ends with a letter or a digit. Source: node-feature-discovery, source/kernel/version.go.
+        prefix + "kernel-version.full": re.sub(r"[^-A-Za-z0-9_.]", "_", kernel).strip("-_."),
         prefix + "kernel-version.major": kernel.split(".", maxsplit=1)[0],
         prefix + "system-os_release.ID": name,
         prefix + "system-os_release.VERSION_ID": version,

@@ -343,6 +343,8 @@ class Agents:
         own = next(filter(_runs, with_app(pods, PLUGIN)), None)
         offered: dict[str, int] = {}
         healthy: dict[str, int] = {}
+        if own is None and note(node, "own-plugin") == "true":
+            offered = healthy = {device_plugin.GPU: int(note(node, "gpus"))}
         if own is not None:
             try:
                 offered = self._offered(node, own, pods)

@@ -43,7 +43,7 @@ def labels(node: Json, driver: str, strategy: str, sharing: Sharing) -> dict[str
         raise DiscoveryError("failed to check MPS-capable: MPS sharing is not supported for mig devices")
     found = {
         **_versions(driver),
-        "gpu.machine": "Lab-Node",
+        "gpu.machine": note(node, "machine", "Lab-Node"),
         "gpu.mode": "compute",
         "mig.capable": str(model.mig_capable).lower(),
         "mps.capable": str(sharing.strategy == "mps").lower(),

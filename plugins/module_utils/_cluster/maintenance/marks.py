@@ -85,10 +85,10 @@ Elsewhere = t.Mapping[str, tuple[Holder, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class _Mark:
-    """A label, an annotation or a taint, and what it says about its owner."""
+    """A label, an annotation, a taint or a condition, and what it says about its owner."""
 
     owner: str
-    kind: t.Literal["label", "annotation", "taint"]
+    kind: t.Literal["label", "annotation", "taint", "condition"]
     key: str
     """The whole key, or its beginning if it ends with an asterisk."""
     values: tuple[str, ...] = ()
@@ -123,8 +123,13 @@ def _entries(node: Json, kind: str) -> t.Mapping[str, str]:
         return labels_of(node)
     if kind == "annotation":
         return annotations_of(node)
+    if kind == "condition":
+        conditions = (node.get("status") or {}).get("conditions") or []
+        return {condition["type"]: condition.get("status") or "" for condition in conditions}
     return {taint["key"]: taint.get("value") or "" for taint in (node.get("spec") or {}).get("taints") or []}
 
+
+_HYPERPOD = ("Unschedulable", "UnschedulablePendingReplacement", "UnschedulablePendingReboot")
 
 MARKS_OF_OTHERS = (
     # The operator's driver upgrade cordons a node and lifts the cordon, unless it noted that the node was cordoned.
@@ -151,8 +156,27 @@ MARKS_OF_OTHERS = (
     _Mark("karpenter", "taint", "karpenter.sh/disrupted", needs_cordon=False),
     _Mark("cluster-autoscaler", "taint", "ToBeDeletedByClusterAutoscaler", needs_cordon=False),
     _Mark("cluster-autoscaler", "taint", "DeletionCandidateOfClusterAutoscaler", at_work=False, needs_cordon=False),
+    # Its taint says that the node will be replaced in a rollout. Its drain leaves no mark but the cordon.
+    # Source: kubernetes-sigs/cluster-api, api/core/v1beta2/common_types.go (NodeOutdatedRevisionTaint).
+    _Mark("cluster-api", "taint", "node.cluster.x-k8s.io/outdated-revision", at_work=False, needs_cordon=False),
+    # Keeps pods away until conditions of the node are met, and takes its taint away by itself.
+    # Source: kubernetes-sigs/node-readiness-controller at e5ff8d1, api/v1alpha1/nodereadinessrule_types.go.
+    _Mark("node-readiness-controller", "taint", "readiness.k8s.io/*", at_work=False, needs_cordon=False),
+    # With node auto repair, EKS replaces or reboots the node 10 minutes after its GPUs have failed.
+    # Source: aws/eks-node-monitoring-agent at 51af549, README.md.
+    _Mark(
+        "eks-node-monitoring",
+        "condition",
+        "AcceleratedHardwareReady",
+        values=("False",),
+        at_work=False,
+        needs_cordon=False,
+    ),
+    # HyperPod tests the node, replaces it or reboots it, and keeps pods away with a taint of the same name.
+    # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency.html (2026-11).
+    _Mark("hyperpod", "label", "sagemaker.amazonaws.com/node-health-status", values=_HYPERPOD, needs_cordon=False),
 )
-"""What others write on a node. A person, ``kubectl cordon`` and the Cluster API leave no mark but the cordon."""
+"""What others write on a node. A person and ``kubectl cordon`` leave no mark but the cordon."""
 
 
 def _driver_manager(node: Json) -> Holder | None:

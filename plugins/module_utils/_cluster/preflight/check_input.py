@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.platforms.gpu_hints import says_gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
     has_nfd_gpu_label,
     has_nfd_labels,
@@ -33,6 +34,10 @@ class Intent:
     release_name: str
     operator_version: str | None
     values: Json
+    preset: str | None = None
+    """The preset of the role that the values come from, if it is known."""
+    installs: bool = True
+    """Whether the values are those of a chart that is to be installed, and not those of what somebody installed."""
 
     def value(self, path: str, default: t.Any) -> t.Any:
         """Return a Helm value by its dotted path."""
@@ -72,6 +77,8 @@ class Snapshot:
     missing_permissions: list[str] = dataclasses.field(default_factory=list)
     ungranted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """For each RBAC role of the chart, the permissions in it that the user does not have."""
+    api_groups: frozenset[str] = frozenset()
+    """The groups that the API server has, as far as they are known."""
     unreadable: frozenset[str] = frozenset()
     """Names of the collections that this user may not list. Their fields here are empty."""
 
@@ -87,8 +94,13 @@ class Snapshot:
 
     @functools.cached_property
     def candidates(self) -> list[Json]:
-        """The GPU nodes, or while no node is labelled as a GPU node, all nodes except the control plane."""
-        return self.gpu_nodes or [node for node in self.nodes if CONTROL_PLANE not in labels_of(node)]
+        """The GPU nodes.
+
+        While no node is labelled as a GPU node, those with GPUs by the word of their platform, or else all nodes except
+        the control plane.
+        """
+        hinted = [] if self.gpu_nodes else [node for node in self.nodes if says_gpu(node)]
+        return self.gpu_nodes or hinted or [node for node in self.nodes if CONTROL_PLANE not in labels_of(node)]
 
     @property
     def severity(self) -> Level:

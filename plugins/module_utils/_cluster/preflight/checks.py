@@ -14,13 +14,13 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _findings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import (
-    cloud,
     cluster_reader,
     facts,
     gpu_nodes,
     labels,
     other_stacks,
     permission_checks,
+    platform_checks,
     versions,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
@@ -51,7 +51,7 @@ CHECKS = {
     "taints": Check(gpu_nodes.check_taints, _NODES),
     "pod_security": Check(permission_checks.check_pod_security, frozenset({"namespaces"})),
     "node_state": Check(gpu_nodes.check_node_state, _NODES),
-    "cloud": Check(cloud.check_cloud, _NODES),
+    "platform": Check(platform_checks.check_platform, _NODES),
 }
 
 
@@ -60,7 +60,13 @@ def preflight(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     skip = options["skip"]
     if options["wait_timeout"]:
         labels.wait_until_labelled(cluster, options["wait_timeout"])
-    intent = Intent(options["namespace"], options["release_name"], options["operator_version"], options["values"])
+    intent = Intent(
+        options["namespace"],
+        options["release_name"],
+        options["operator_version"],
+        options["values"],
+        preset=options["preset"],
+    )
     rbac_roles = [] if "role_grants" in skip else options["roles"]
     operations = [] if "permissions" in skip else options["operations"]
     snapshot = cluster_reader.snapshot_of(cluster, intent.namespace, operations, rbac_roles)

@@ -43,6 +43,11 @@ class _CheckReader:
         named = self.list("apps/v1", "deployments", fieldSelector=f"metadata.name={names.OPERATOR}")
         return [deployment for deployment in named if operands.is_operator(deployment)]
 
+    def api_groups(self) -> frozenset[str]:
+        """Return the groups that the API server has. Every user may ask for them unless that is forbidden."""
+        found = self._permitted("apis", lambda: self._cluster.ask("GET", "/apis")) or {}
+        return frozenset(group["name"] for group in found.get("groups") or [])
+
     def ungranted(self, namespace: str, rbac_roles: Objects) -> permission_checks.Ungranted:
         """Return what the chart's RBAC roles grant and the user lacks, or an empty list if the review is forbidden."""
         found = self._permitted(
@@ -78,5 +83,6 @@ def snapshot_of(
         namespace=reader.namespace(namespace),
         missing_permissions=permission_checks.missing_permissions(cluster, namespace, operations),
         ungranted=reader.ungranted(namespace, list(rbac_roles)),
+        api_groups=reader.api_groups(),
     )
     return dataclasses.replace(snapshot, unreadable=frozenset(reader.unreadable))

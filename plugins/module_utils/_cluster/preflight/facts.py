@@ -12,7 +12,7 @@ import collections
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Snapshot
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.cloud import cloud_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.platform_checks import platform_facts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.versions import os_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import kernel_of, runtime_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
@@ -31,6 +31,6 @@ def facts(snapshot: Snapshot) -> Json:
         "operating_systems": dict(collections.Counter(map(os_name, candidates))),
         "kernels": dict(collections.Counter(map(kernel_of, candidates))),
         "nfd": sorted({worker.namespace for worker in nfd.installations(snapshot.daemonsets)}),
-        "cloud": cloud_of(snapshot.nodes),
+        **platform_facts(snapshot),
         "namespace": {"name": name_of(namespace), "labels": labels_of(namespace)} if namespace else None,
     }

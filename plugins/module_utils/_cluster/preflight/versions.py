@@ -74,8 +74,6 @@ def _kubernetes(running: str, line: OperatorLine) -> ClusterFinding:
 
 # ---- container runtimes -------------------------------------------------------------------------------------------
 
-K3S_SOCKET = "/run/k3s/containerd/containerd.sock"
-
 
 def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Compare the container runtimes with those that the operator can configure."""
@@ -83,7 +81,6 @@ def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[Cl
         *_unsupported_runtimes(snapshot),
         *_mixed_runtimes(snapshot, intent),
         *_unvalidated_containerd(snapshot, intent),
-        *_missed_socket(snapshot, intent),
     ]
     yield from found
     if not found:
@@ -134,20 +131,6 @@ def _unvalidated_containerd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Cl
     if nodes:
         message = f"NVIDIA validated containerd {_range(validated)}; these nodes run {_runtimes(nodes)}."
         yield ClusterFinding("container_runtime", "warning", message, "Plan to change containerd.", **about(nodes))
-
-
-def _missed_socket(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
-    """Find k3s and RKE2, whose containerd has ``-k3s1`` in its version, and whose socket the toolkit would miss.
-
-    Source: docs/add-ons/gpu_operators.md of rke2-docs. They find the toolkit's runtime by themselves once their
-    containerd starts again, which the toolkit asks for at the socket.
-    """
-    nodes = [node for node in snapshot.candidates if "-k3s" in runtime_of(node)]
-    given = {item.get("name") for item in intent.value("toolkit.env", []) if isinstance(item, dict)}
-    if nodes and _one_runtime_for_all(intent) and "CONTAINERD_SOCKET" not in given:
-        message = f"k3s and RKE2 have containerd's socket at {K3S_SOCKET}, where the toolkit does not look for it."
-        remedy = "Use the preset k3s or rke2, or set CONTAINERD_SOCKET in toolkit.env."
-        yield ClusterFinding("container_runtime", "warning", message, remedy, **about(nodes))
 
 
 def _is_validated_runtime(node: Json, validated: tuple[Minor, Minor]) -> bool:

@@ -22,7 +22,7 @@ ABOUT_INTENT = ("permissions", "role_grants")
 OF_THE_JUDGE = ("gpu_nodes", "taints", "node_state")
 """Checks of what the judge reports too, with the nodes by name."""
 
-PROVEN = ("kubernetes_version", "container_runtime", "operating_system", "driver", "cloud", "pod_security")
+PROVEN = ("kubernetes_version", "container_runtime", "operating_system", "driver", "platform", "pod_security")
 """Checks of what may not work. A stack that is ready proves that it does."""
 
 
@@ -49,7 +49,7 @@ def intent_of(snapshot: Snapshot, namespace: str, spec: Json) -> Intent:
         "nfd": {"enabled": any(worker.belongs_to(release, namespace) for worker in workers)},
         "gpuCluster": {"deployCR": bool(snapshot.gpuclusters) and not snapshot.clusterpolicies},
     }
-    return Intent(namespace, release, _version(own), values)
+    return Intent(namespace, release, _version(own), values, installs=False)
 
 
 def _version(operators: list[Json]) -> str | None:

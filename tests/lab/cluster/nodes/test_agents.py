@@ -180,6 +180,14 @@ def test_gpus_appear_with_the_device_plugin_and_are_not_allocatable_after_it(api
     assert status not in play(api, make_node()), "Without a plugin there is no resource."
 
 
+def test_a_device_plugin_of_the_image_offers_the_gpus_while_no_other_one_runs(api: Notes) -> None:
+    status = f"{NODE_PATH}/status"
+    offered = {"status": {"capacity": {"nvidia.com/gpu": "2"}, "allocatable": {"nvidia.com/gpu": "2"}}}
+    assert play(api, make_node(gpus=2, own_plugin="true"))[status] == offered
+    api.written.clear()
+    assert status not in play(api, make_node(gpus=2, capacity="2", own_plugin="true"))
+
+
 def test_unhealthy_devices_stay_in_the_capacity_and_are_not_allocatable() -> None:
     four = Sharing("time-slicing", {"nvidia.com/gpu": 4})
     assert device_plugin.healthy({"nvidia.com/gpu": 32}, 1, four) == {"nvidia.com/gpu": 28}

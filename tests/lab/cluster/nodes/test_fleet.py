@@ -69,6 +69,7 @@ def test_number_of_nodes() -> None:
         ("pools: [{count: 0}]", r"pools\[0\].count"),
         ("pools: [{gpus: many}]", r"pools\[0\].gpus"),
         ("pools: [{clique: 7}]", r"pools\[0\].clique is 7"),
+        ("objects: moon\npools: [{}]", "objects is 'moon'; it must be one of gke, openshift"),
         ("pools: [{os: beos5}]", r"pools\[0\].os is 'beos5'"),
     ],
 )
@@ -87,6 +88,18 @@ def test_a_fabric_is_noted_on_the_machines_that_it_joins(tmp_path: Path) -> None
     assert [each.get("lab.gpuops.nvidia/clique") for each in notes] == [clique, None]
 
 
+def test_a_node_of_a_platform_has_its_marks(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    pool = "os_image: Talos (v1), kubelet: +x1, provider: 'aws:///', offers_gpus: true, annotations: {a: b}, gpus: 2"
+    path.write_text(f"objects: gke\npools: [{{{pool}}}]")
+    fleet = load(str(path))
+    (node,) = fleet.nodes("v1.36.0")
+    info = node["status"]["nodeInfo"]
+    assert (info["osImage"], info["kubeletVersion"], fleet.objects) == ("Talos (v1)", "v1.36.0+x1", "gke")
+    assert node["spec"] == {"providerID": "aws:///gpu-0000"} and node["metadata"]["annotations"]["a"] == "b"
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == node["status"]["capacity"]["nvidia.com/gpu"] == "2"
+
+
 def test_a_fleet_that_does_not_exist() -> None:
-    with pytest.raises(LabError, match="There is no fleet 'huge': give a file, or one of default, large"):
+    with pytest.raises(LabError, match="There is no fleet 'huge': give a file, or one of aks, bottlerocket, default"):
         load("huge")

@@ -211,7 +211,7 @@ def maintenance_operator(world: World) -> Steps:
 
 
 def tainter(key: str) -> t.Callable[[World], Steps]:
-    """Karpenter, the cluster autoscaler and AMD's operator: a taint, and no cordon."""
+    """Karpenter, the cluster autoscaler, AMD's operator and others: a taint, and no cordon."""
 
     def steps(world: World) -> Steps:
         world.taint(key, True)
@@ -257,6 +257,8 @@ MAINTAINERS: dict[str, t.Callable[[World], Steps]] = {
     "karpenter": tainter("karpenter.sh/disrupted"),
     "amd": tainter("amd-gpu-driver-upgrade"),
     "autoscaler": tainter("ToBeDeletedByClusterAutoscaler"),
+    "cluster_api": tainter("node.cluster.x-k8s.io/outdated-revision"),
+    "node_readiness": tainter("readiness.k8s.io/gpu-proven"),
     "autoscaler_that_cordons": autoscaler_that_cordons,
     "person": person,
 }

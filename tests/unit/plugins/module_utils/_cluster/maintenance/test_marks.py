@@ -26,12 +26,15 @@ def marked(kind: str, key: str, value: str = "x") -> Json:
     made = node()
     if kind == "taint":
         made["spec"]["taints"] = [{"key": key, "value": value, "effect": "NoSchedule"}]
+    elif kind == "condition":
+        made["status"] = {"conditions": [{"type": "Ready", "status": "True"}, {"type": key, "status": value}]}
     else:
         made["metadata"][f"{kind}s"] = made["metadata"].get(f"{kind}s", {}) | {key: value}
     return made
 
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
+HEALTH = "sagemaker.amazonaws.com/node-health-status"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,12 @@ UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
         ("taint", "karpenter.sh/disrupted", "", "karpenter", True, False),
         ("taint", "ToBeDeletedByClusterAutoscaler", "1", "cluster-autoscaler", True, False),
         ("taint", "DeletionCandidateOfClusterAutoscaler", "1", "cluster-autoscaler", False, False),
+        ("taint", "node.cluster.x-k8s.io/outdated-revision", "", "cluster-api", False, False),
+        ("taint", "readiness.k8s.io/gpu-proven", "", "node-readiness-controller", False, False),
+        ("condition", "AcceleratedHardwareReady", "False", "eks-node-monitoring", False, False),
+        ("label", HEALTH, "Unschedulable", "hyperpod", True, False),
+        ("label", HEALTH, "UnschedulablePendingReplacement", "hyperpod", True, False),
+        ("label", HEALTH, "UnschedulablePendingReboot", "hyperpod", True, False),
     ],
 )
 def test_each_maintainer_is_known_by_its_marks(
@@ -77,6 +86,10 @@ def test_each_maintainer_is_known_by_its_marks(
         ("annotation", "weave.works/kured-most-recent-reboot-needed", "2026"),
         ("annotation", "skyhook.nvidia.com/cordon", "true"),
         ("taint", "nvidia.com/gpu", "present"),
+        ("taint", "node.cluster.x-k8s.io/uninitialized", ""),
+        ("condition", "AcceleratedHardwareReady", "True"),
+        ("condition", "AcceleratedHardwareReady", "Unknown"),
+        ("label", HEALTH, "Schedulable"),
     ],
 )
 def test_other_marks_do_not_count(kind: str, key: str, value: str) -> None:

@@ -31,11 +31,13 @@ def node(name: str = "gpu-0", labels: dict | None = None, **changes: t.Any) -> d
             "providerID": changes.get("provider", ""),
         },
         "status": {
+            "allocatable": changes.get("allocatable", {}),
             "conditions": [{"type": "Ready", "status": changes.get("ready", "True")}],
             "nodeInfo": {
                 "containerRuntimeVersion": changes.get("runtime", "containerd://2.1.4"),
                 "osImage": changes.get("image", "Ubuntu 24.04.3 LTS"),
                 "kernelVersion": changes.get("kernel", "6.8.0-60-generic"),
+                "kubeletVersion": changes.get("kubelet", "v1.36.3"),
             },
         },
     }
@@ -149,6 +151,7 @@ class FakeCluster:
         self.roles: dict[str, dict] = {}
         self.deployments = [operator()]
         self.forbidden = forbidden
+        self.groups = ["apps", "batch"]
         self.broken = broken
         self.reviews = 0
         self.held_urls: list[dict] | None = None
@@ -157,6 +160,10 @@ class FakeCluster:
     def ask(self, method: str, path: str, body: dict | None = None) -> dict:
         if (method, path) == ("GET", "/version"):
             return {"gitVersion": "v1.36.3"}
+        if (method, path) == ("GET", "/apis"):
+            if "apis" in self.forbidden:
+                raise GpuOpsError("No permission", reason="Forbidden")
+            return {"groups": [{"name": name} for name in self.groups]}
         assert method == "POST" and body is not None and body["apiVersion"] == "authorization.k8s.io/v1"
         group, kind = path.removeprefix("/apis/authorization.k8s.io/v1/"), body["kind"]
         if (group, kind) == ("selfsubjectrulesreviews", "SelfSubjectRulesReview"):

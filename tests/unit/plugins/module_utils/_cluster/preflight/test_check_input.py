@@ -22,3 +22,12 @@ def test_all_nodes_are_candidates_until_one_has_a_gpu_label() -> None:
     labelled = snapshot(nodes=[control_plane, bare("worker"), node("gpu")])
     assert [item["metadata"]["name"] for item in labelled.candidates] == ["gpu"]
     assert labelled.nfd_ran and labelled.severity == "failure"
+
+
+def test_until_then_a_platform_may_say_which_nodes_have_gpus() -> None:
+    hinted = bare("p5", labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
+    found = snapshot(nodes=[bare("m7i", image="Amazon Linux 2023"), hinted])
+    assert [item["metadata"]["name"] for item in found.candidates] == ["p5"]
+    assert found.severity == "warning" and not found.gpu_nodes
+    labelled = snapshot(nodes=[hinted, node("gpu")])
+    assert [item["metadata"]["name"] for item in labelled.candidates] == ["gpu"]

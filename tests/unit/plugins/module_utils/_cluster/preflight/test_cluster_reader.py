@@ -29,6 +29,14 @@ def test_unreadable_collections_are_noted() -> None:
     assert found.unreadable == {"nodes", "namespaces"} and found.nodes == [] and found.namespace is None
 
 
+def test_the_groups_of_the_api_are_read_and_nobody_needs_them() -> None:
+    cluster = FakeCluster(ADMIN)
+    cluster.groups = ["apps", "config.openshift.io"]
+    assert snapshot_of(cluster, "ns", []).api_groups == {"apps", "config.openshift.io"}
+    found = snapshot_of(FakeCluster(ADMIN, forbidden=("apis",)), "ns", [])
+    assert found.api_groups == frozenset() and found.unreadable == {"apis"}
+
+
 def test_another_error_ends_the_read() -> None:
     with pytest.raises(GpuOpsError, match="Cannot reach the API"):
         snapshot_of(FakeCluster(ADMIN, broken=True), "ns", ["deploy"])

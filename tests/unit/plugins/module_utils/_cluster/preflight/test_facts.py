@@ -20,6 +20,8 @@ def test_facts() -> None:
         "operating_systems": {"ubuntu 24.04": 2},
         "kernels": {"6.8.0-60-generic": 1, "6.11": 1},
         "nfd": ["gpu-operator"],
+        "platforms": {"unknown": 2},
+        "preset": None,
         "cloud": None,
         "namespace": None,
     }

@@ -5,11 +5,8 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 import pytest
-import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import versions
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import LINES
 from inline_snapshot import snapshot as wording
 
@@ -71,18 +68,6 @@ def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
         snapshot(nodes=[node(f"g{number}", runtime=runtime) for number, runtime in enumerate(runtimes)]),
     )
     assert finding.level == level and finding.message == words
-
-
-@pytest.mark.parametrize("preset", ["k3s", "rke2"])
-def test_the_socket_of_k3s_and_rke2_is_named_unless_their_preset_names_it(preset: str) -> None:
-    rancher = snapshot(nodes=[node("g0", runtime="containerd://2.1.5-k3s1"), node("g1")])
-    found = only("container_runtime", rancher)
-    assert (found.level, found.nodes) == ("warning", ("g0",)) and "CONTAINERD_SOCKET" in found.remedy
-    path = Path(__file__).parents[6] / "roles" / "operator" / "vars" / "presets" / f"{preset}.yml"
-    values = yaml.safe_load(path.read_text())["__operator_preset_values"]
-    assert values["toolkit"]["env"][0]["value"] == versions.K3S_SOCKET
-    assert only("container_runtime", rancher, intent(**values)).level == "ok"
-    assert only("container_runtime", rancher, intent(toolkit={"enabled": False})).level == "ok"
 
 
 def test_mixed_container_runtimes_are_only_a_warning_while_gpus_are_unknown() -> None:
