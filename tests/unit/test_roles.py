@@ -291,6 +291,7 @@ def test_hosts_are_interrupted_only_batch_by_batch() -> None:
         "gpuops.nvidia.scheduling": "check",
         "gpuops.nvidia.mig": "check",
         "gpuops.nvidia.sharing": "check",
+        "gpuops.nvidia.pools": "check",
     }
     [driver] = [task for task in includes if task["ansible.builtin.include_role"]["name"].endswith("host_driver")]
     assert driver["vars"].keys() == {"host_driver_leave", "host_driver_facts"} and driver["vars"]["host_driver_leave"]

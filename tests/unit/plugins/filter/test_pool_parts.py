@@ -31,7 +31,12 @@ def test_pools_are_taken_apart() -> None:
 
 @pytest.mark.parametrize(
     ("pools", "named"),
-    [("a", "list"), (["a"], "list"), ([{"name": "a", "taints": "b"}], "taints"), ([{"name": "a", "taints": ["b"]}], "a")],
+    [
+        ("a", "list"),
+        (["a"], "list"),
+        ([{"name": "a", "taints": "b"}], "taints"),
+        ([{"name": "a", "taints": ["b"]}], "a"),
+    ],
 )
 def test_what_is_no_pool(pools: t.Any, named: str) -> None:
     with pytest.raises(AnsibleFilterError, match=named):

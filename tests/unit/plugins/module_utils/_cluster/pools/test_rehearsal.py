@@ -101,7 +101,9 @@ def test_a_step_without_a_node_is_left_out_and_what_does_not_change_stays(api: F
 
 def test_a_step_that_is_taken_twice_is_reported_as_the_one_that_changes(api: FakeApi) -> None:
     fleet_of(api)[FIRST]["metadata"]["labels"]["sharing"] = "here"
-    made, log = played(api, {FIRST: NodePool("one", kind="vm-passthrough"), SECOND: NodePool("two", sharing={"replicas": 2})})
+    made, log = played(
+        api, {FIRST: NodePool("one", kind="vm-passthrough"), SECOND: NodePool("two", sharing={"replicas": 2})}
+    )
     assert [name for name, dummy in log] == ["sharing", "kind", "mig", "sharing"]
     assert made.rows[FIRST]["sharing"].changed and list(log[-1][1]) == [SECOND]
 
