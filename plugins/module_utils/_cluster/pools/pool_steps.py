@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import call as mig
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.state.sight import MIG_PURPOSE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import Options, NodePool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool, Options
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import share_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sharing_plan import HELD_FOR
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import (

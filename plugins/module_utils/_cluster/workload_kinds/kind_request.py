@@ -54,8 +54,8 @@ class KindChoice:
         lost = [key for key in selector or {} if nodes.is_discovered(key)]
         if lost and kind != CONTAINER and not is_end:
             raise _wrong(
-                f"kinds {kind}: node_selector names {lost[0]}, which a node loses as soon as it is of this kind. Choose "
-                "the nodes by a label of your own."
+                f"kinds {kind}: node_selector names {lost[0]}, which a node loses as soon as it is of this kind. "
+                "Choose the nodes by a label of your own."
             )
         return cls(
             kind,
