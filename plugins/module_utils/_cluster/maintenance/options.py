@@ -41,6 +41,12 @@ class NodeRolloutRequest:
     """How many nodes change at a time, and when, without the groups, which the nodes' labels decide."""
     group_by: str | None = None
 
+    @property
+    def canaries(self) -> list[str]:
+        """The nodes that are named as canaries."""
+        canary = self.pace.wishes.canary
+        return canary if isinstance(canary, list) else []
+
     def pace_of(self, nodes: t.Mapping[str, Json]) -> PaceRequest:
         """Return the pace of these nodes, by name, whose label in ``group_by`` is their group."""
         if not self.group_by:

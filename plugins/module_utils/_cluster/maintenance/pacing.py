@@ -121,6 +121,10 @@ class NodePacing:
         """Return the window that a node must wait for, or an empty string. It must be open for the slowest change."""
         return self._request.closed(now, slowest_s)
 
+    def deferred(self, now: float) -> frozenset[str]:
+        """Return the nodes that this call does not begin: while no window is open, all that are in service."""
+        return frozenset(self.members.names) - self.members.halfway if self.closed(now) else frozenset()
+
     def why_closed(self, now: float) -> str:
         """Return the sentence that no window is open now, and when the next one opens, or an empty string."""
         return self._request.why_closed(now)

@@ -11,7 +11,6 @@ So a step can be limited to some nodes, or tried out as a dry run on nodes that 
 
 from __future__ import annotations
 
-import copy
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Changes, Cluster, Kept, Versioned
@@ -30,7 +29,7 @@ class NodeView(Cluster):
     """
 
     def __init__(self, cluster: Cluster, see: See, check_mode: bool | None = None) -> None:
-        vars(self).update(vars(copy.copy(cluster)))
+        vars(self).update(vars(cluster))
         self._see = see
         if check_mode is not None:
             self.check_mode = check_mode

@@ -129,20 +129,6 @@ def warnings_of(members: t.Iterable[PoolMember]) -> list[str]:
     ]
 
 
-def report(members: t.Collection[PoolMember]) -> Json:
-    """Return the part of the module's result about nodes."""
-    rows = [member.as_result() for member in members]
-    return {
-        "nodes": rows,
-        "summary": {
-            "nodes": len(rows),
-            "changed": sum(row["changed"] for row in rows),
-            "failed": sum(row["failed"] for row in rows),
-            "evicted": sum(len(row["evicted"]) for row in rows),
-        },
-    }
-
-
 def diff(members: t.Iterable[PoolMember]) -> Json:
     """Return what each step changes, by node."""
     due = {member.name: member for member in members if member.is_due}

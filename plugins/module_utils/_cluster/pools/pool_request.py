@@ -21,6 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.targets
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import assign
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kind_request import named_gpu_nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.workload_words import CONTAINER
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
@@ -88,18 +89,7 @@ class NodePool:
         """Return the pool's nodes. Raises if there is none, or one without GPUs is named."""
         if self.nodes is None:
             return self._matching(by_name)
-        missing = [name for name in self.nodes if name not in by_name]
-        if missing:
-            raise GpuOpsError(
-                f"Pool {self.name}: the cluster has no node {first_few(missing)}. Correct nodes.", reason="NotFound"
-            )
-        useless = [name for name in self.nodes if not nodes.is_gpu_node(by_name[name])]
-        if useless:
-            raise _wrong(
-                f"Pool {self.name}: {first_few(useless)} has no NVIDIA GPU that Node Feature Discovery knows. Remove "
-                "it from nodes, or check Node Feature Discovery on it."
-            )
-        return list(self.nodes)
+        return named_gpu_nodes(f"Pool {self.name}", self.nodes, by_name)
 
     def _matching(self, by_name: t.Mapping[str, Json]) -> list[str]:
         selector = self.selector or {}
@@ -144,12 +134,6 @@ class PoolRequest:
     """Whether check mode warns where a run would refuse to go on."""
     timeout_s: int = 1200
 
-    @property
-    def canaries(self) -> list[str]:
-        """The nodes that are named as canaries."""
-        canary = self.rollout.pace.wishes.canary
-        return canary if isinstance(canary, list) else []
-
 
 def request_of(options: Options) -> PoolRequest:
     """Return what the options ask for. Raises an error for a value that cannot be meant."""
@@ -168,7 +152,7 @@ def request_of(options: Options) -> PoolRequest:
         only_warns=_check_refusal.only_warns(options, check_mode=True),
         timeout_s=options["timeout"],
     )
-    rollout.pace.wishes.check(request.canaries)
+    rollout.pace.wishes.check(rollout.canaries)
     return request
 
 

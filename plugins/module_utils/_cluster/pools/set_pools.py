@@ -15,13 +15,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusa
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, node_work, rollout_notes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import (
+    hold,
+    rollout_call,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintenance_plan as node_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import NOTHING
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import Members, NodePacing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import NodePacing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import pool_plan, pool_request
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_change import PoolChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import PoolMember
@@ -41,7 +43,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.rehearsal import Course, Rehearsal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.store import Store
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.kinds import Kind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.workload_kinds.machines import MachineFleet
@@ -98,7 +99,7 @@ class PoolCall:
     def plan(self, warn: Warn) -> list[str]:
         """Decide what changes. Return warnings. Raises for whatever must not happen."""
         self.wishes = self._wishes()
-        unknown = [name for name in self.request.canaries if name not in self.wishes]
+        unknown = [name for name in self.request.rollout.canaries if name not in self.wishes]
         if unknown:
             message = f"canary names {first_few(unknown)}, which this call does not change. Name nodes of pools."
             raise GpuOpsError(message, reason="Invalid")
@@ -137,17 +138,13 @@ class PoolCall:
         if not due:
             return []
         chosen, fleet, refusals = [self.nodes[member.name] for member in due], self.fleet, list[str]()
-        fleet.look_elsewhere()
-        claim = fleet.request.claim(fleet.now)
-        elsewhere = [node for node in chosen if hold.is_held_elsewhere(node, claim)]
-        if elsewhere:
-            raise hold.held_elsewhere(elsewhere, POOL_PURPOSE)
+        claim = rollout_call.claimed(fleet, chosen)
         pods = fleet.pods(chosen)
         for member in due:
             member.pods = [full_name(pod) for pod in pods[member.name]]
 
         def refuse(error: GpuOpsError) -> None:
-            with_rows = GpuOpsError(error.msg, **{**error.details, **pool_plan.report(self.members)})
+            with_rows = GpuOpsError(error.msg, **{**error.details, **rollout_call.report(self.members)})
             refusals.append(_check_refusal.refuse(with_rows, self.request.only_warns and self.cluster.check_mode))
 
         made = node_plan.plan(chosen, pods, fleet.request, claim, fleet.holders_of, refuse, fleet.obstacles)
@@ -157,28 +154,12 @@ class PoolCall:
     def _pace(self) -> None:
         """Decide in which order the nodes change, and which of them must wait for a maintenance window."""
         due = [member for member in self.members if member.step != NOTHING]
-        since = {
-            member.name: rollout_notes.done_since(self.nodes[member.name], POOL_PURPOSE) for member in self.members
-        }
-        done = {
-            member.name: moment
-            for member in self.members
-            if member.step == NOTHING and (moment := since[member.name]) is not None
-        }
-        held = frozenset(member.name for member in due if member.is_held)
-        members = Members(
-            tuple(member.name for member in due),
-            quiet=frozenset(member.name for member in due if not member.interrupts),
-            halfway=frozenset(name for name in held if nodes.is_cordoned(self.nodes[name])),
-            held=held,
-            done=done,
+        self.pacing = rollout_call.pace(
+            self.members, due, self.nodes, self.request.rollout, lambda member: member.interrupts
         )
-        paced = {name: self.nodes[name] for name in (*done, *members.names)}
-        self.pacing = NodePacing(members, self.request.rollout.pace_of(paced))
         closed = self.pacing.closed(self.fleet.now)
-        self.deferred = frozenset(members.names) - members.halfway if closed else frozenset()
+        self.deferred = self.pacing.deferred(self.fleet.now)
         for member in due:
-            member.wave = self.pacing.waves[member.name]
             member.waits_for = closed if member.name in self.deferred else ""
 
     # ---- carrying it out
@@ -194,16 +175,9 @@ class PoolCall:
     def predict(self, warn: Warn) -> Json:
         """Send the cordons and evictions as dry runs, and return the result that a run would have."""
         due = {member.name: member for member in self._due}
-        busy = {name: self.fleet.others_at_work(self.nodes[name]) for name in self.holds if name in due}
-        for name, others in busy.items():
-            if others:
-                warn(f"Node {name} is not begun before others have finished their work on it: {first_few(others)}.")
-        free = [each for name, each in self.holds.items() if name in due and not busy[name]]
-        results = maintenance.predict(self.fleet, free)
-        for result in results:
+        holds = {name: each for name, each in self.holds.items() if name in due}
+        for result in rollout_call.predict(self.fleet, self.nodes, holds, warn):
             due[result.node].held.evicted = result.evicted
-        for warning in maintenance.warnings_of(self.fleet, results, check_mode=True):
-            warn(warning)
         for member in due.values():
             member.changed = True
             if member.is_held:
@@ -214,16 +188,11 @@ class PoolCall:
 
     def act(self, warn: Warn) -> Json:
         """Make the changes, and return the result of the module."""
-        try:
+        with rollout_call.reported(self.members):
             finished = self._roll_out(warn)
             self.fleet.interruption.check()
             if finished and not self.deferred and not any(member.failed for member in self.members):
                 self._tidy(warn)
-        except GpuOpsError as e:
-            raise GpuOpsError(e.msg, **{**e.details, **pool_plan.report(self.members)}) from e
-        except KeyboardInterrupt as e:
-            message = f"The call was interrupted. {node_work.closing(self.members)}"
-            raise GpuOpsError(message, reason="Interrupted", **pool_plan.report(self.members)) from e
         return self._result(finished=finished and not self.deferred and not self._left_out)
 
     def _roll_out(self, warn: Warn) -> bool:
@@ -234,17 +203,7 @@ class PoolCall:
         holds = {name: each for name, each in self.holds.items() if name not in self.deferred}
         rollout = HeldNodesRollout(self.fleet, work, holds, self.pacing.without(self.deferred))
         rollout.run()
-        for member in self.members:
-            for note in member.held.notes:
-                warn(f"Node {member.name}: {note}")
-        failed = [member for member in self.members if member.failed]
-        if rollout.stop or len(failed) > self.pacing.budget:
-            raise node_work.failure(self.members, rollout.stop)
-        for member in failed:
-            warn(f"Node {member.name}: {member.reason}")
-        if not rollout.finished:
-            warn(self.pacing.why_left(rollout.left, self.fleet.now))
-        return rollout.finished
+        return rollout_call.conclude(rollout, self.members, self.pacing, self.fleet.now, warn)
 
     def _tidy(self, warn: Warn) -> None:
         """Remove the configurations for sharing that no pool names any more, once every node is as it should be.
@@ -269,7 +228,7 @@ class PoolCall:
         self.pruned = result["pruned"]
 
     def _result(self, finished: bool) -> Json:
-        report = pool_plan.report(self.members)
+        report = rollout_call.report(self.members)
         changed = report["summary"]["changed"] > 0 or bool(self.pruned)
         return {
             **report,

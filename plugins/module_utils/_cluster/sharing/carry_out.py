@@ -10,8 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference, ownership
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as maintenance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import node_work
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import rollout_call
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import sharing_plan, unmount
@@ -52,27 +51,22 @@ def predict(scene: Scene, warn: Warn) -> Json:
     if pointer is not None:
         _point(scene, pointer)
     due = {each.name: each for each in scene.due}
-    busy = {name: scene.fleet.others_at_work(scene.nodes[name]) for name in scene.holds if name in due}
-    for name, others in busy.items():
-        if others:
-            warn(f"Node {name} is not begun before others have finished their work on it: {first_few(others)}.")
-    free = [each for name, each in scene.holds.items() if name in due and not busy[name]]
-    for warning in maintenance.warnings_of(scene.fleet, maintenance.predict(scene.fleet, free), check_mode=True):
-        warn(warning)
+    holds = {name: each for name, each in scene.holds.items() if name in due}
+    rollout_call.predict(scene.fleet, scene.nodes, holds, warn)
     for change in scene.labelled:
         label(scene.cluster, change)
     for change in due.values():
         change.changed = change.changed or change.is_held
     has_written = bool(result["published"] or result["pruned"] or pointer is not None)
     changed = _has_changed(scene) or has_written
-    return {**result, **sharing_plan.report(scene.changes), "changed": changed, "finished": not scene.deferred}
+    return {**result, **rollout_call.report(scene.changes), "changed": changed, "finished": not scene.deferred}
 
 
 def act(scene: Scene, warn: Warn) -> Json:
     """Make the changes, and return the result of the module."""
     pointer, doctor = _pointer(scene), Doctor(scene.cluster, scene.namespace)
     result, pruned = _writes(scene, pointer), list[str]()
-    try:
+    with rollout_call.reported(scene.changes):
         scene.store.publish(scene.missing)
         if pointer:
             _point(scene, pointer)
@@ -80,13 +74,8 @@ def act(scene: Scene, warn: Warn) -> Json:
         scene.fleet.interruption.check()
         if finished:
             pruned = _remove_stale(scene, pointer, doctor, warn)
-    except GpuOpsError as e:
-        raise GpuOpsError(e.msg, **{**e.details, **sharing_plan.report(scene.changes)}) from e
-    except KeyboardInterrupt as e:
-        message = f"The call was interrupted. {node_work.closing(scene.changes)}"
-        raise GpuOpsError(message, reason="Interrupted", **sharing_plan.report(scene.changes)) from e
     changed = _has_changed(scene) or bool(result["published"] or pruned or pointer is not None)
-    made = {**result, **sharing_plan.report(scene.changes), "pruned": pruned}
+    made = {**result, **rollout_call.report(scene.changes), "pruned": pruned}
     return {**made, "changed": changed, "finished": finished and not scene.deferred}
 
 
@@ -116,18 +105,10 @@ def _roll_out(scene: Scene, doctor: Doctor, warn: Warn) -> bool:
     rollout.run()
     for change in scene.changes:
         change.repaired = doctor.repaired.get(change.name, [])
-        for note in change.held.notes:
-            warn(f"Node {change.name}: {note}")
-    failed = [change for change in scene.changes if change.failed]
-    if rollout.stop or len(failed) > scene.pacing.budget:
-        raise node_work.failure(scene.changes, rollout.stop)
-    for change in failed:
-        warn(f"Node {change.name}: {change.reason}")
-    for warning in sharing_plan.degraded(change for change in scene.changes if change.name in at_once):
-        warn(warning)
-    if not rollout.finished:
-        warn(scene.pacing.why_left(rollout.left, scene.fleet.now))
-    return rollout.finished
+    proved = [change for change in scene.changes if change.name in at_once]
+    return rollout_call.conclude(
+        rollout, scene.changes, scene.pacing, scene.fleet.now, warn, lambda: sharing_plan.degraded(proved)
+    )
 
 
 def _rollout(scene: Scene, doctor: Doctor, at_once: t.Collection[str]) -> HeldNodesRollout:

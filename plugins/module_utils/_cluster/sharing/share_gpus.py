@@ -12,12 +12,15 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, rollout_notes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import (
+    hold,
+    rollout_call,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintenance_plan as node_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import NOTHING
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import Members, NodePacing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import NodePacing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import (
     assign,
@@ -34,7 +37,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sha
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.sharing_scene import Scene
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.store import Store
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import SHARING_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -98,7 +101,7 @@ def _plan(scene: Scene) -> list[str]:
     for name, node in scene.nodes.items():
         if name not in targets and scene.owns(node) and scene.is_about(SHARING_LABEL.value_of(node)):
             targets[name] = (None, plain)
-    _refuse_unknown_canaries(request.canaries, targets)
+    _refuse_unknown_canaries(request.rollout.canaries, targets)
     now, age_s = scene.fleet.now, request.timeout_s
     scene.changes = sharing_plan.changes_of(targets, scene.nodes, lambda node: SHARING_LABEL.is_young(node, now, age_s))
     scene.changes += _left_behind(scene, targets)
@@ -130,11 +133,7 @@ def _holds(scene: Scene) -> dict[str, NodeChange]:
     if not named:
         return {}
     fleet = scene.fleet
-    fleet.look_elsewhere()
-    claim = fleet.request.claim(fleet.now)
-    elsewhere = [scene.nodes[name] for name in named if hold.is_held_elsewhere(scene.nodes[name], claim)]
-    if elsewhere:
-        raise hold.held_elsewhere(elsewhere, sharing_plan.HELD_FOR)
+    claim = rollout_call.claimed(fleet, [scene.nodes[name] for name in named])
     chosen = [scene.nodes[change.name] for change in scene.changes if change.interrupts]
     made = node_plan.plan(chosen, fleet.pods(chosen), fleet.request, claim, fleet.holders_of)
     return {change.name: change for change in made}
@@ -189,27 +188,9 @@ def _refuse_without_wait(scene: Scene) -> None:
 def _pace(scene: Scene) -> None:
     """Decide in which order the nodes change, and which of them must wait for a maintenance window."""
     due = [change for change in scene.changes if change.step != NOTHING and not change.proves]
-    since = {
-        change.name: rollout_notes.done_since(scene.nodes[change.name], sharing_plan.HELD_FOR)
-        for change in scene.changes
-    }
-    done = {
-        change.name: moment
-        for change in scene.changes
-        if change.step == NOTHING and (moment := since[change.name]) is not None
-    }
-    paced = {name: scene.nodes[name] for name in (*done, *(change.name for change in due))}
-    held = frozenset(change.name for change in due if change.is_held)
-    members = Members(
-        tuple(change.name for change in due),
-        quiet=frozenset(change.name for change in due if not change.interrupts),
-        halfway=frozenset(name for name in held if nodes.is_cordoned(scene.nodes[name])),
-        held=held,
-        done=done,
+    pacing = scene.pacing = rollout_call.pace(
+        scene.changes, due, scene.nodes, scene.request.rollout, lambda change: change.interrupts
     )
-    pacing = scene.pacing = NodePacing(members, scene.request.rollout.pace_of(paced))
-    for change in due:
-        change.wave = pacing.waves[change.name]
     _defer(scene, pacing)
 
 

@@ -207,17 +207,3 @@ def _interrupted(hit: t.Sequence[Change]) -> str:
 
 def _count(items: t.Sequence[object], noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
-
-
-def report(changes: t.Sequence[Change]) -> Json:
-    """Return the part of the module's result about nodes."""
-    rows = [change.as_result() for change in changes]
-    return {
-        "nodes": rows,
-        "summary": {
-            "nodes": len(rows),
-            "changed": sum(row["changed"] for row in rows),
-            "failed": sum(row["failed"] for row in rows),
-            "evicted": sum(len(row["evicted"]) for row in rows),
-        },
-    }

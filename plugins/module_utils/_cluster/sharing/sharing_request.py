@@ -50,12 +50,6 @@ class SharingRequest:
         """Whether pods may be interrupted."""
         return self.rollout.maintenance.permits.disruption
 
-    @property
-    def canaries(self) -> list[str]:
-        """The nodes that are named as canaries."""
-        canary = self.rollout.pace.wishes.canary
-        return canary if isinstance(canary, list) else []
-
 
 def request_of(options: Options) -> SharingRequest:
     """Return what the options ask for. Raises an error for a value that cannot be meant."""
@@ -77,5 +71,5 @@ def request_of(options: Options) -> SharingRequest:
         only_warns=_check_refusal.only_warns(options, check_mode=True),
         timeout_s=options["timeout"],
     )
-    rollout.pace.wishes.check(request.canaries)
+    rollout.pace.wishes.check(rollout.canaries)
     return request if is_end else dataclasses.replace(request, choices=tuple(assign.choices_of(configs)))

@@ -203,20 +203,6 @@ def predicted(changes: t.Iterable[Switch]) -> list[str]:
     return said
 
 
-def report(changes: t.Sequence[Switch]) -> Json:
-    """Return the part of the module's result about nodes."""
-    rows = [change.as_result() for change in changes]
-    return {
-        "nodes": rows,
-        "summary": {
-            "nodes": len(rows),
-            "changed": sum(row["changed"] for row in rows),
-            "failed": sum(row["failed"] for row in rows),
-            "evicted": sum(len(row["evicted"]) for row in rows),
-        },
-    }
-
-
 def diff(changes: t.Iterable[Switch]) -> Json:
     """Return the labels that change, before and after."""
     relabelled = [change for change in changes if change.relabels]

@@ -67,17 +67,7 @@ class KindChoice:
         """Return the chosen nodes. Raises if there is none, or one without GPUs is named."""
         if self.nodes is None:
             return self._matching(by_name)
-        missing = [name for name in self.nodes if name not in by_name]
-        if missing:
-            message = f"kinds {self.kind}: the cluster has no node {first_few(missing)}. Correct nodes."
-            raise GpuOpsError(message, reason="NotFound")
-        useless = [name for name in self.nodes if not nodes.is_gpu_node(by_name[name])]
-        if useless:
-            raise _wrong(
-                f"kinds {self.kind}: {first_few(useless)} has no NVIDIA GPU that Node Feature Discovery knows. Remove "
-                "it from nodes, or check Node Feature Discovery on it."
-            )
-        return list(self.nodes)
+        return named_gpu_nodes(f"kinds {self.kind}", self.nodes, by_name)
 
     def _matching(self, by_name: t.Mapping[str, Json]) -> list[str]:
         selector = (self.selector or {}).items()
@@ -92,6 +82,21 @@ class KindChoice:
 
 
 _CHANGING = names.DEPLOY_PREFIX
+
+
+def named_gpu_nodes(where: str, named: t.Sequence[str], by_name: t.Mapping[str, Json]) -> list[str]:
+    """Return the named nodes. Raises if the cluster lacks one, or one has no GPU. ``where`` is what names them."""
+    missing = [name for name in named if name not in by_name]
+    if missing:
+        message = f"{where}: the cluster has no node {first_few(missing)}. Correct nodes."
+        raise GpuOpsError(message, reason="NotFound")
+    useless = [name for name in named if not nodes.is_gpu_node(by_name[name])]
+    if useless:
+        raise _wrong(
+            f"{where}: {first_few(useless)} has no NVIDIA GPU that Node Feature Discovery knows. Remove it from nodes, "
+            "or check Node Feature Discovery on it."
+        )
+    return list(named)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,12 +114,6 @@ class KindRequest:
     only_warns: bool = False
     """Whether check mode warns where a run would refuse to go on."""
     timeout_s: int = 1200
-
-    @property
-    def canaries(self) -> list[str]:
-        """The nodes that are named as canaries."""
-        canary = self.rollout.pace.wishes.canary
-        return canary if isinstance(canary, list) else []
 
 
 def request_of(options: Options) -> KindRequest:
@@ -134,7 +133,7 @@ def request_of(options: Options) -> KindRequest:
         only_warns=_check_refusal.only_warns(options, check_mode=True),
         timeout_s=options["timeout"],
     )
-    rollout.pace.wishes.check(request.canaries)
+    rollout.pace.wishes.check(rollout.canaries)
     return request
 
 

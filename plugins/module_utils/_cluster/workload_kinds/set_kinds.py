@@ -15,13 +15,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusa
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import configmap_reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, node_work, rollout_notes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import (
+    hold,
+    rollout_call,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintenance_plan as node_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import NOTHING
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import Members, NodePacing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import NodePacing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, name_of
@@ -98,7 +100,7 @@ class KindCall:
     def plan(self) -> list[str]:
         """Decide what changes. Return warnings. Raises for whatever must not happen."""
         targets = self._targets()
-        unknown = [name for name in self.request.canaries if name not in targets]
+        unknown = [name for name in self.request.rollout.canaries if name not in targets]
         if unknown:
             message = f"canary names {first_few(unknown)}, which this call does not change. Name nodes of kinds."
             raise GpuOpsError(message, reason="Invalid")
@@ -158,11 +160,7 @@ class KindCall:
         if not due:
             return []
         fleet, refusals = self.fleet, list[str]()
-        fleet.look_elsewhere()
-        claim = fleet.request.claim(fleet.now)
-        elsewhere = [node for node in chosen if hold.is_held_elsewhere(node, claim)]
-        if elsewhere:
-            raise hold.held_elsewhere(elsewhere, KIND_PURPOSE)
+        claim = rollout_call.claimed(fleet, chosen)
         fleet.stays = {change.name: change.kind for change in due if change.kind.name == change.kind_before}
         pods = fleet.pods(chosen)
         for change in due:
@@ -171,7 +169,7 @@ class KindCall:
             change.pods = [full_name(pod) for pod in pods[change.name]]
 
         def refuse(error: GpuOpsError) -> None:
-            rows = kind_plan.report(self.changes)
+            rows = rollout_call.report(self.changes)
             with_rows = GpuOpsError(error.msg, **{**error.details, **rows})
             refusals.append(_check_refusal.refuse(with_rows, self.request.only_warns and self.cluster.check_mode))
 
@@ -200,26 +198,12 @@ class KindCall:
     def _pace(self) -> None:
         """Decide in which order the nodes change, and which of them must wait for a maintenance window."""
         due = [change for change in self.changes if change.step != NOTHING and not change.proves]
-        since = {each.name: rollout_notes.done_since(self.nodes[each.name], KIND_PURPOSE) for each in self.changes}
-        done = {
-            change.name: moment
-            for change in self.changes
-            if change.step == NOTHING and (moment := since[change.name]) is not None
-        }
-        held = frozenset(change.name for change in due if change.is_held)
-        members = Members(
-            tuple(change.name for change in due),
-            quiet=frozenset(change.name for change in due if not change.switches),
-            halfway=frozenset(name for name in held if nodes.is_cordoned(self.nodes[name])),
-            held=held,
-            done=done,
+        self.pacing = rollout_call.pace(
+            self.changes, due, self.nodes, self.request.rollout, lambda change: change.switches
         )
-        paced = {name: self.nodes[name] for name in (*done, *members.names)}
-        self.pacing = NodePacing(members, self.request.rollout.pace_of(paced))
         closed = self.pacing.closed(self.fleet.now)
-        self.deferred = frozenset(members.names) - members.halfway if closed else frozenset()
+        self.deferred = self.pacing.deferred(self.fleet.now)
         for change in due:
-            change.wave = self.pacing.waves[change.name]
             change.waits_for = closed if change.name in self.deferred else change.waits_for
 
     # ---- carrying it out
@@ -231,17 +215,10 @@ class KindCall:
     def predict(self, warn: Warn) -> Json:
         """Send the writes as dry runs, and return the result that a run would have."""
         due = {change.name: change for change in self._due}
-        busy = {name: self.fleet.others_at_work(self.nodes[name]) for name in self.holds if name in due}
-        for name, others in busy.items():
-            if others:
-                warn(f"Node {name} is not begun before others have finished their work on it: {first_few(others)}.")
-        free = [each for name, each in self.holds.items() if name in due and not busy[name]]
-        for result in (results := maintenance.predict(self.fleet, free)):
+        holds = {name: each for name, each in self.holds.items() if name in due}
+        for result in rollout_call.predict(self.fleet, self.nodes, holds, warn):
             due[result.node].held.evicted = result.evicted
-        for warning in [
-            *maintenance.warnings_of(self.fleet, results, check_mode=True),
-            *kind_plan.predicted(due.values()),
-        ]:
+        for warning in kind_plan.predicted(due.values()):
             warn(warning)
         for change in due.values():
             if change.relabels or change.stuck:
@@ -251,13 +228,8 @@ class KindCall:
 
     def act(self, warn: Warn) -> Json:
         """Make the changes, and return the result of the module."""
-        try:
+        with rollout_call.reported(self.changes):
             finished = self._roll_out(warn)
-        except GpuOpsError as e:
-            raise GpuOpsError(e.msg, **{**e.details, **kind_plan.report(self.changes)}) from e
-        except KeyboardInterrupt as e:
-            message = f"The call was interrupted. {node_work.closing(self.changes)}"
-            raise GpuOpsError(message, reason="Interrupted", **kind_plan.report(self.changes)) from e
         return self._result(finished=finished and not self.deferred)
 
     def _roll_out(self, warn: Warn) -> bool:
@@ -267,21 +239,12 @@ class KindCall:
         holds = {name: each for name, each in self.holds.items() if name not in self.deferred}
         rollout = HeldNodesRollout(self.fleet, work, holds, self.pacing.without(self.deferred), at_once)
         rollout.run()
-        for change in self.changes:
-            for note in change.held.notes:
-                warn(f"Node {change.name}: {note}")
-        failed = [change for change in self.changes if change.failed]
-        if rollout.stop or len(failed) > self.pacing.budget:
-            raise node_work.failure(self.changes, rollout.stop)
-        for change in failed:
-            warn(f"Node {change.name}: {change.reason}")
-        for warning in kind_plan.degraded(change for change in self.changes if change.name in at_once):
-            warn(warning)
-        if not rollout.finished:
-            warn(self.pacing.why_left(rollout.left, self.fleet.now))
-        return rollout.finished
+        proved = [change for change in self.changes if change.name in at_once]
+        return rollout_call.conclude(
+            rollout, self.changes, self.pacing, self.fleet.now, warn, lambda: kind_plan.degraded(proved)
+        )
 
     def _result(self, finished: bool) -> Json:
         changed = any(change.changed for change in self.changes)
-        made = kind_plan.report(self.changes)
+        made = rollout_call.report(self.changes)
         return {**made, "changed": changed, "finished": finished, "diff": kind_plan.diff(self.changes)}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import rollout_call
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools import pool_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_plan import PoolMember, member_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pools.pool_request import NodePool
@@ -76,7 +77,7 @@ def test_what_is_said_of_nodes_without_a_change() -> None:
 def test_the_report_and_the_difference() -> None:
     changed = member(mig=LAYOUT)
     changed.changed, changed.pods = True, ["default/train"]
-    assert pool_plan.report([changed, member()])["summary"] == {"nodes": 2, "changed": 1, "failed": 0, "evicted": 0}
+    assert rollout_call.report([changed, member()])["summary"] == {"nodes": 2, "changed": 1, "failed": 0, "evicted": 0}
     before: dict[str, t.Any] = {"resources": {"nvidia.com/gpu": 8}, "pods": ["default/train"]}
     assert pool_plan.diff([changed]) == {
         "before": {"gpu-0000": before},

@@ -75,6 +75,6 @@ def options(**given: t.Any) -> Json:
 def test_what_a_call_asks_for() -> None:
     request = request_of(options(pools=[ONE], canary=["gpu-0000"], stop_machines=True))
     assert [pool.name for pool in request.pools] == ["one"] and request.stops_machines
-    assert request.canaries == ["gpu-0000"] and request_of(options(canary=1)).canaries == []
+    assert request.rollout.canaries == ["gpu-0000"] and request_of(options(canary=1)).rollout.canaries == []
     with pytest.raises(GpuOpsError, match="one"):
         request_of(options(pools=[ONE, ONE]))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import node_work
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import node_work, rollout_call
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, sharing_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -106,7 +106,7 @@ def test_the_report_counts_and_the_failure_names() -> None:
     found[0].changed, found[0].held.evicted = True, ["a/p"]
     found[1].fail("it is bad.")
     found[1].name = "gpu-0001"
-    assert sharing_plan.report(found)["summary"] == {"nodes": 2, "changed": 1, "failed": 1, "evicted": 1}
+    assert rollout_call.report(found)["summary"] == {"nodes": 2, "changed": 1, "failed": 1, "evicted": 1}
     assert node_work.failure(found, "").msg == (
         wording("gpu-0001: it is bad. Not begun: gpu-0000. Run it again; it does not repeat what is done.")
     )

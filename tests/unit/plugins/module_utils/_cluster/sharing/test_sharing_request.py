@@ -28,7 +28,7 @@ def test_configurations_become_choices() -> None:
     made = asked(configs=[FOUR], allow_disruption=True, canary=["a"], timeout=9)
     (choice,) = made.choices
     assert (choice.configuration.name, choice.nodes, made.names) == ("four", ("a",), {"four"})
-    assert (made.allows_disruption, made.canaries, made.timeout_s, made.config_map) == (
+    assert (made.allows_disruption, made.rollout.canaries, made.timeout_s, made.config_map) == (
         True,
         ["a"],
         9,
@@ -44,7 +44,7 @@ def test_the_end_of_sharing_needs_only_names() -> None:
 
 
 def test_a_number_of_canaries_names_none() -> None:
-    assert asked(configs=[FOUR], canary="25%").canaries == [] and not asked(configs=[FOUR]).allows_disruption
+    assert asked(configs=[FOUR], canary="25%").rollout.canaries == [] and not asked(configs=[FOUR]).allows_disruption
 
 
 def refused(**options: t.Any) -> str:
