@@ -30,7 +30,7 @@ LONG = "\x1b[2K\r" + "A" * 200_000
 KNOWN = (
     "\x1b]0;OWNED\x07\x1b[2K\x1b[1A\x1b[32mok: [localhost] all good",
     "a\r\nok: [localhost] => forged",
-    "{{ 7 * 191 }}",
+    "{{ 9901 * 9907 }}",
     "{% for x in y %}",
     "\u202egnp.exe\u2066",
     "\x00\x9b31m",
@@ -71,6 +71,10 @@ def put(value: t.Any, path: tuple[t.Any, ...], text: str) -> None:
     value[path[-1]] = text
 
 
+EVALUATED = str(9901 * 9907)
+"""What the template among the texts would become. It is too long to be a part of the port of a test's server."""
+
+
 def check(run: t.Any, limit: int) -> None:
     """Nothing of what a module printed can act on a terminal or in a template, and it is not much.
 
@@ -80,7 +84,7 @@ def check(run: t.Any, limit: int) -> None:
     text = str(result) + "".join(run.warnings)
     found = {*strings(result), *run.warnings}
     assert [each for each in found if ESCAPES.search(each)] == []
-    assert "1337" not in text, "a template was evaluated"
+    assert EVALUATED not in text, "a template was evaluated"
     assert "Traceback" not in text and "MODULE FAILURE" not in text
     assert len(text) < limit, sorted(found, key=len)[-1][:200]
     said = [*run.warnings, *messages(result)]
