@@ -57,11 +57,15 @@ def held(result: dict[str, t.Any]) -> list[str]:
 
 
 def until_named(ansible: Playbook, node: str, **options: t.Any) -> dict[str, t.Any]:
-    """Return a result that names the pod. The exporters look for pods from time to time."""
+    """Return a result that names the pod and has all nodes.
+
+    The exporters look for pods from time to time, and a Prometheus that has just started scrapes one after the other.
+    """
     deadline = time.monotonic() + 30
     while True:
         result = read(ansible, **options)
-        if held(result) == [node, node] or time.monotonic() > deadline:
+        is_whole = held(result) == [node, node] and all(row["ok"] for row in result["nodes"])
+        if is_whole or time.monotonic() > deadline:
             return result
         time.sleep(0.5)
 
